@@ -1,0 +1,27 @@
+"""NanoLM: a small engine for LLM inference, written to be read.
+
+The legend, used in every shape comment and annotation:
+
+B sequences in the batch · T positions run in this pass · S positions in the cache (past + this pass)
+L layers · N query heads · K key/value heads · H head dimension · D model width · F feed-forward width · V vocabulary
+"""
+
+from importlib import import_module
+from typing import Any
+
+# Loaded on first use: the arithmetic of `nanolm.budget` should not wait three seconds for torch.
+_HOMES = {
+    "load": "checkpoint",
+    "save": "checkpoint",
+    "NanoLM": "model",
+    "ModelConfig": "config",
+    "KVCache": "cache",
+    "Tokenizer": "tokenizer",
+}
+__all__ = ["KVCache", "ModelConfig", "NanoLM", "Tokenizer", "load", "save"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -1,0 +1,27 @@
+"""One way to refuse a bad number: an error that names the argument, its value and what is allowed."""
+
+import math
+from numbers import Real
+from typing import Any
+
+
+def require_positive(**values: Any) -> None:
+    """Raise ValueError unless every value is a finite number above 0."""
+    _require(lambda value: value > 0, "a finite number above 0", values)
+
+
+def require_not_negative(**values: Any) -> None:
+    """Raise ValueError unless every value is a finite number, 0 or more."""
+    _require(lambda value: value >= 0, "a finite number, 0 or more", values)
+
+
+def require_count(minimum: int, **values: Any) -> None:
+    """Raise ValueError unless every value is a whole number of at least `minimum`; 8e9 is whole, 1.5 is not."""
+    _require(lambda value: value >= minimum and value == int(value), f"a whole number, {minimum} or more", values)
+
+
+def _require(is_allowed: Any, allowed: str, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        is_number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+        if not (is_number and is_allowed(value)):
+            raise ValueError(f"{name} is {value!r}; it must be {allowed}")

@@ -1,0 +1,159 @@
+"""Models on disk in the Hugging Face Llama layout, read and written, so that other libraries open what we ship.
+
+A folder holds config.json, model.safetensors and tokenizer.json. Llama keeps queries, keys and values (and gate
+and up) in matrices of their own; the engine keeps them in one, so reading joins them and writing parts them.
+"""
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from .config import ModelConfig
+from .model import NanoLM
+from .tokenizer import Tokenizer
+
+SHIPPED = Path(__file__).parent / "shipped"
+
+# Our tensor on the left; on the right the Llama tensors that, stacked by rows, make it.
+_TOP = {"embedding": ["model.embed_tokens"], "norm": ["model.norm"], "head": ["lm_head"]}
+_LAYER = {
+    "attention_norm": ["input_layernorm"],
+    "attention.qkv": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+    "attention.out": ["self_attn.o_proj"],
+    "feedforward_norm": ["post_attention_layernorm"],
+    "feedforward.gate_up": ["mlp.gate_proj", "mlp.up_proj"],
+    "feedforward.down": ["mlp.down_proj"],
+}
+
+
+def load(
+    name: str | Path, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+) -> tuple[NanoLM, Tokenizer]:
+    """Return (model, tokenizer), the model ready for inference.
+
+    Args:
+        name: a shipped model ("target" or "draft"), or a folder in the Hugging Face Llama layout.
+        device: "cpu", "cuda" or "mps".
+        dtype: the number type to run in; files may hold another.
+
+    Raises:
+        FileNotFoundError: no such model; the message lists the shipped ones.
+        ValueError: a tensor that is missing, unknown or of the wrong shape, or a configuration we cannot run.
+    """
+    folder = _find(name)
+    config = ModelConfig.from_hf(_read_json(folder / "config.json"))
+    tensors = _read_tensors(folder)
+    with torch.device("meta"):  # no memory, no random numbers: every weight comes from the file
+        model = NanoLM(config)
+    state = from_hf_tensors(tensors, config, str(folder))
+    model.load_state_dict({key: value.to(device, dtype) for key, value in state.items()}, assign=True)
+    if config.tie_embeddings:
+        model.head.weight = model.embedding.weight
+    return model.eval().requires_grad_(False), Tokenizer.from_file(folder / "tokenizer.json")
+
+
+def save(model: NanoLM, tokenizer: Tokenizer, folder: Path | str, dtype: torch.dtype = torch.float16) -> None:
+    """Write the model to a folder in the Hugging Face Llama layout; `load` and `transformers` read it."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {key: value.detach().to("cpu", dtype).contiguous() for key, value in to_hf_tensors(model).items()}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    config = {**model.config.to_hf(), "dtype": str(dtype).removeprefix("torch.")}
+    _write_json(folder / "config.json", config)
+    end = tokenizer.inner.id_to_token(tokenizer.eos_id) if tokenizer.eos_id is not None else None
+    _write_json(
+        folder / "tokenizer_config.json",
+        {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "bos_token": end,
+            "eos_token": end,
+            "model_max_length": model.config.max_positions,
+            "clean_up_tokenization_spaces": False,
+        },
+    )
+    tokenizer.save(folder / "tokenizer.json")
+
+
+def from_hf_tensors(tensors: dict[str, Tensor], config: ModelConfig, source: str = "checkpoint") -> dict[str, Tensor]:
+    """Return our state dict from Llama tensors.
+
+    Raises:
+        ValueError: names missing or left over, or a shape that the configuration does not give.
+    """
+    shapes = _hf_shapes(config)
+    left_over = set(tensors) - set(shapes)
+    if config.tie_embeddings:
+        left_over -= {"lm_head.weight"}  # some writers store the tied matrix twice
+    missing = sorted(set(shapes) - set(tensors))
+    for word, names in (("lacks", missing), ("has the unknown", sorted(left_over))):
+        if names:
+            listed = ", ".join(names[:3]) + (" and more" if len(names) > 3 else "")
+            raise ValueError(f"{source} {word} tensor{'s' if len(names) > 1 else ''} {listed}")
+    for key, shape in shapes.items():
+        if tuple(tensors[key].shape) != shape:
+            raise ValueError(f"{source}: {key} has shape {tuple(tensors[key].shape)}; config.json makes it {shape}")
+    return {
+        ours: torch.cat([tensors[part] for part in theirs]) if len(theirs) > 1 else tensors[theirs[0]]
+        for ours, theirs in _names(config)
+    }
+
+
+def to_hf_tensors(model: NanoLM) -> dict[str, Tensor]:
+    """Return the Llama tensors of a model: our joined matrices parted by rows."""
+    shapes, state, tensors = _hf_shapes(model.config), model.state_dict(), {}
+    for ours, theirs in _names(model.config):
+        parts = state[ours].split([shapes[part][0] for part in theirs])
+        tensors.update(zip(theirs, parts, strict=True))
+    return tensors
+
+
+def _names(config: ModelConfig) -> list[tuple[str, list[str]]]:
+    names = [(ours, theirs) for ours, theirs in _TOP.items() if not (ours == "head" and config.tie_embeddings)]
+    for i in range(config.n_layers):
+        names += [(f"layers.{i}.{ours}", [f"model.layers.{i}.{p}" for p in theirs]) for ours, theirs in _LAYER.items()]
+    return [(f"{ours}.weight", [f"{part}.weight" for part in theirs]) for ours, theirs in names]
+
+
+def _hf_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    D, F, V = config.d_model, config.d_ff, config.vocab_size
+    q, kv = config.n_heads * config.head_dim, config.n_kv_heads * config.head_dim
+    by_part = {
+        "embed_tokens": (V, D), "lm_head": (V, D),
+        "norm": (D,), "input_layernorm": (D,), "post_attention_layernorm": (D,),
+        "q_proj": (q, D), "k_proj": (kv, D), "v_proj": (kv, D), "o_proj": (D, q),
+        "gate_proj": (F, D), "up_proj": (F, D), "down_proj": (D, F),
+    }  # fmt: skip
+    return {part: by_part[part.split(".")[-2]] for _, theirs in _names(config) for part in theirs}
+
+
+def _find(name: str | Path) -> Path:
+    for folder in (Path(name), SHIPPED / name):
+        if (folder / "config.json").is_file():
+            return folder
+    shipped = sorted(path.parent.name for path in SHIPPED.glob("*/config.json"))
+    raise FileNotFoundError(f"no model {str(name)!r}: it is neither a folder with a config.json nor one of {shipped}")
+
+
+def _read_tensors(folder: Path) -> dict[str, Tensor]:
+    path = folder / "model.safetensors"
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} has no model.safetensors (files split into several parts are not read)")
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a safetensors file, or is cut short: {error}") from error
+
+
+def _read_json(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+
+
+def _write_json(path: Path, content: dict) -> None:
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,116 @@
+"""The numbers that fix a model's shape, and their names in a Hugging Face config.json."""
+
+from dataclasses import dataclass
+from typing import Any
+
+# Ours on the left, Hugging Face's on the right: one table serves reading and writing.
+_HF_NAMES = {
+    "vocab_size": "vocab_size",
+    "d_model": "hidden_size",
+    "n_layers": "num_hidden_layers",
+    "n_heads": "num_attention_heads",
+    "n_kv_heads": "num_key_value_heads",
+    "head_dim": "head_dim",
+    "d_ff": "intermediate_size",
+    "max_positions": "max_position_embeddings",
+    "norm_eps": "rms_norm_eps",
+    "tie_embeddings": "tie_word_embeddings",
+    "bos_token_id": "bos_token_id",
+}
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The shape of a Llama-style decoder: RMSNorm, rotary positions, grouped-query attention, SwiGLU.
+
+    Raises:
+        ValueError: a size below 1, heads that do not share out evenly, or an odd head dimension.
+    """
+
+    vocab_size: int
+    d_model: int
+    n_layers: int
+    n_heads: int
+    n_kv_heads: int
+    head_dim: int
+    d_ff: int
+    max_positions: int = 2048
+    rope_theta: float = 10_000.0
+    norm_eps: float = 1e-5
+    tie_embeddings: bool = True
+    bos_token_id: int | None = None
+    eos_token_ids: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        sizes = "vocab_size d_model n_layers n_heads n_kv_heads head_dim d_ff max_positions rope_theta norm_eps"
+        for name in sizes.split():
+            value = getattr(self, name)
+            if not value > 0:
+                raise ValueError(f"{name} is {value}; it must be above 0")
+        if self.n_heads % self.n_kv_heads:
+            raise ValueError(
+                f"n_heads is {self.n_heads} and n_kv_heads {self.n_kv_heads}; "
+                "query heads share key/value heads evenly, so n_heads must be a multiple of n_kv_heads"
+            )
+        if self.head_dim % 2:
+            raise ValueError(f"head_dim is {self.head_dim}; rotary positions turn pairs of numbers, so it must be even")
+
+    @classmethod
+    def from_hf(cls, hf: dict[str, Any]) -> "ModelConfig":
+        """Return the configuration that a Hugging Face Llama config.json describes.
+
+        Raises:
+            ValueError: another architecture, a missing entry, or a feature this engine does not have.
+        """
+        _refuse_what_we_lack(hf)
+        known = dict(hf)
+        known.setdefault("num_key_value_heads", known.get("num_attention_heads"))
+        known["num_key_value_heads"] = known["num_key_value_heads"] or known.get("num_attention_heads")
+        known.setdefault("tie_word_embeddings", False)
+        known.setdefault("bos_token_id", None)
+        known.setdefault("rms_norm_eps", 1e-6)
+        missing = [name for name in _HF_NAMES.values() if name not in known and name != "head_dim"]
+        if missing:
+            raise ValueError(f"config.json lacks {', '.join(missing)}")
+        known["head_dim"] = known.get("head_dim") or known["hidden_size"] // known["num_attention_heads"]
+        eos = known.get("eos_token_id")
+        eos_ids = () if eos is None else tuple(eos) if isinstance(eos, list) else (eos,)
+        return cls(
+            **{ours: known[theirs] for ours, theirs in _HF_NAMES.items()},
+            rope_theta=float(_rope(hf).get("rope_theta", 10_000.0)),
+            eos_token_ids=eos_ids,
+        )
+
+    def to_hf(self) -> dict[str, Any]:
+        """Return the same configuration as a Hugging Face Llama config.json, as a dictionary."""
+        eos = list(self.eos_token_ids)
+        return {
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": "llama",
+            **{theirs: getattr(self, ours) for ours, theirs in _HF_NAMES.items()},
+            "eos_token_id": eos[0] if len(eos) == 1 else eos or None,
+            "rope_parameters": {"rope_type": "default", "rope_theta": self.rope_theta},
+            "rope_theta": self.rope_theta,
+            "hidden_act": "silu",
+            "attention_bias": False,
+            "mlp_bias": False,
+        }
+
+
+def _rope(hf: dict[str, Any]) -> dict[str, Any]:
+    """Older files keep rope_theta at the top and scaling in rope_scaling; newer ones have rope_parameters."""
+    return {**hf, **(hf.get("rope_scaling") or {}), **(hf.get("rope_parameters") or {})}
+
+
+def _refuse_what_we_lack(hf: dict[str, Any]) -> None:
+    """A model that runs with a part silently left out is worse than one that does not load."""
+    allowed = {
+        "model_type": (hf.get("model_type", "llama"), ("llama",)),
+        "rope_type": (_rope(hf).get("rope_type", "default"), ("default", None)),
+        "hidden_act": (hf.get("hidden_act", "silu"), ("silu",)),
+        "attention_bias": (hf.get("attention_bias", False), (False, None)),
+        "mlp_bias": (hf.get("mlp_bias", False), (False, None)),
+    }
+    for name, (value, fine) in allowed.items():
+        if value not in fine:
+            raise ValueError(f"config.json has {name} = {value!r}; this engine reads {fine[0]!r} only")

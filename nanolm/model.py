@@ -1,0 +1,190 @@
+"""The decoder: embedding, L layers of attention and feed-forward, a head; and generation as prefill, then decode."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from .attention import Attention
+from .cache import KVCache, RaggedKVCache
+from .config import ModelConfig
+from .dice import Dice
+from .feedforward import FeedForward
+from .sampling import Sampling, sample_next
+
+
+class RMSNorm(nn.Module):
+    """x / rms(x), times a learned weight (Zhang and Sennrich 2019)."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(width)), eps
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """Return x scaled to a root mean square of 1, times the weight."""
+        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+
+
+class Layer(nn.Module):
+    """Attention and feed-forward, each added to the stream it reads."""
+
+    def __init__(self, config: ModelConfig, layer: int) -> None:
+        super().__init__()
+        self.attention_norm = RMSNorm(config.d_model, config.norm_eps)
+        self.attention = Attention(config, layer)
+        self.feedforward_norm = RMSNorm(config.d_model, config.norm_eps)
+        self.feedforward = FeedForward(config)
+
+    def forward(self, x: Tensor, cache: KVCache | None, offset: int | Tensor, mask: Tensor | None) -> Tensor:
+        """Return the stream after this layer, (B, T, D)."""
+        x = x + self.attention(self.attention_norm(x), cache, offset, mask)
+        return x + self.feedforward(self.feedforward_norm(x))
+
+
+class NanoLM(nn.Module):
+    """A Llama-style language model.
+
+    `model(tokens)` scores every position; `model(tokens, cache)` scores new positions after those in the cache.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.vocab_size, config.d_model)
+        self.layers = nn.ModuleList(Layer(config, i) for i in range(config.n_layers))
+        self.norm = RMSNorm(config.d_model, config.norm_eps)
+        self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        if config.tie_embeddings:
+            self.head.weight = self.embedding.weight
+        self._initialise()
+
+    def _initialise(self) -> None:
+        """Normal weights; what is added to the stream 2L times starts smaller, so that the stream does not grow."""
+        for name, weight in self.named_parameters():
+            if weight.ndim == 2:
+                ends_in_stream = name.endswith(("attention.out.weight", "feedforward.down.weight"))
+                nn.init.normal_(weight, std=0.02 / (2 * self.config.n_layers) ** 0.5 if ends_in_stream else 0.02)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.embedding.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The number type of the weights."""
+        return self.embedding.weight.dtype
+
+    def new_cache(self, batch_size: int = 1, capacity: int | None = None, ragged: bool = False) -> KVCache:
+        """Return an empty cache for this model; ragged=True lets every row have a length of its own."""
+        kind = RaggedKVCache if ragged else KVCache
+        return kind(self.config, batch_size, capacity, dtype=self.dtype, device=self.device)
+
+    def forward(
+        self, tokens: Int[Tensor, "B T"], cache: KVCache | None = None, last: int | Tensor | None = None
+    ) -> Float[Tensor, "B R V"]:
+        """Return the scores (logits) of the token that follows each of the T new positions.
+
+        With a cache, the positions continue after the cached ones, and their keys and values are written to it.
+        The cache is not advanced: the caller does that once the pass is over, and so decides what counts.
+
+        Args:
+            tokens: token ids, (B, T).
+            last: which positions to score, since the head costs as much as layers do. None: all, R = T. An int:
+                the last `last`, R = last. A (B,) tensor: one position a row, R = 1.
+        """
+        offset = 0 if cache is None else cache.offset
+        mask = None if cache is None else cache.mask(tokens.shape[1])
+        x = self.embedding(tokens)  # (B, T, D)
+        for layer in self.layers:
+            x = layer(x, cache, offset, mask)
+        if isinstance(last, Tensor):
+            x = x[torch.arange(len(x), device=x.device), last].unsqueeze(1)
+        elif last is not None:
+            x = x[:, -last:]
+        return self.head(self.norm(x))
+
+    def generate(
+        self,
+        prompt: Sequence[int] | Sequence[Sequence[int]],
+        max_new_tokens: int,
+        sampling: Sampling | None = None,
+        dice: Dice | None = None,
+        on_token: Callable[[list[int | None]], None] | None = None,
+    ) -> list[int] | list[list[int]]:
+        """Return the new tokens only: prefill once over the whole prompt, then decode one token a pass.
+
+        A row ends at an end token (which is returned) or after max_new_tokens.
+
+        Args:
+            prompt: token ids of one sequence, or a list of such lists (unequal lengths are fine); one sequence
+                gives one list back, a batch a list of lists.
+            sampling: temperature, top-k, top-p and end tokens; None means greedy.
+            dice: the source of randomness; None means unseeded.
+            on_token: called after every pass with one token a row, None for rows that have ended.
+
+        Raises:
+            ValueError: an empty prompt, a token outside the vocabulary, or prompt + max_new_tokens beyond the context.
+        """
+        single = len(prompt) > 0 and not isinstance(prompt[0], Sequence)
+        rows = [prompt] if single else prompt
+        texts: list[list[int]] = [[] for _ in rows]
+        for step in self.stream(rows, max_new_tokens, sampling, dice):
+            for text, token in zip(texts, step, strict=True):
+                if token is not None:
+                    text.append(token)
+            if on_token is not None:
+                on_token(step)
+        return texts[0] if single else texts
+
+    @torch.inference_mode()
+    def stream(
+        self,
+        prompts: Sequence[Sequence[int]],
+        max_new_tokens: int,
+        sampling: Sampling | None = None,
+        dice: Dice | None = None,
+    ) -> Iterator[list[int | None]]:
+        """Yield, pass after pass, the new token of each row; None for a row that has ended. Arguments as `generate`."""
+        sampling, dice = sampling or Sampling(temperature=0.0), dice or Dice()
+        check_prompts(prompts, max_new_tokens, self.config)
+        ends = self.config.eos_token_ids if sampling.end_tokens is None else sampling.end_tokens
+        lengths = [len(prompt) for prompt in prompts]
+        longest = max(lengths)
+        cache = self.new_cache(len(prompts), longest + max_new_tokens, ragged=min(lengths) < longest)
+        tokens = torch.tensor([[*prompt, *[0] * (longest - len(prompt))] for prompt in prompts], device=self.device)
+        last = torch.tensor(lengths, device=self.device) - 1
+        logits = self(tokens, cache, last)[:, -1]  # prefill: all prompt positions in one pass, (B, V)
+        cache.advance(lengths if min(lengths) < longest else longest)
+        ended = [False] * len(prompts)
+        for step in range(max_new_tokens):
+            if step:  # decode: one position a row and pass
+                logits = self(tokens, cache)[:, -1]
+                cache.advance(1)
+            tokens = sample_next(logits, sampling, dice)[:, None]  # (B, 1)
+            drawn = tokens[:, 0].tolist()
+            yield [None if end else token for token, end in zip(drawn, ended, strict=True)]
+            ended = [end or token in ends for token, end in zip(drawn, ended, strict=True)]
+            if all(ended):
+                return
+
+
+def check_prompts(prompts: Sequence[Sequence[int]], max_new_tokens: int, config: ModelConfig) -> None:
+    """Raise a ValueError that says what is wrong with a batch of prompts, if anything is."""
+    if max_new_tokens < 0:
+        raise ValueError(f"max_new_tokens is {max_new_tokens}; it must be 0 or more")
+    if not prompts:
+        raise ValueError("prompts is empty; give at least one sequence of token ids")
+    for row, prompt in enumerate(prompts):
+        if not len(prompt):
+            raise ValueError(f"prompt {row} is empty; the first token needs one before it (a start token will do)")
+        if len(prompt) + max_new_tokens > config.max_positions:
+            raise ValueError(
+                f"prompt {row} has {len(prompt)} tokens and max_new_tokens is {max_new_tokens}; "
+                f"together they may have at most {config.max_positions}, the model's context"
+            )
+        if min(prompt) < 0 or max(prompt) >= config.vocab_size:
+            worst = max(prompt) if max(prompt) >= config.vocab_size else min(prompt)
+            raise ValueError(f"prompt {row} holds token {worst}; ids run from 0 to {config.vocab_size - 1}")

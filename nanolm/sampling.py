@@ -1,0 +1,164 @@
+"""From scores to the next token: temperature, then top-k, then top-p, then one draw.
+
+Every filter works on rows (…, V), keeps at least one token of each and returns probabilities that sum to 1.
+Probabilities are float64: ratios and running sums of them decide which token comes out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from .dice import Dice
+
+# Two sums of the same numbers in another order differ by a few units in the last place. A total that misses
+# top_p by no more than this has reached it.
+_ROUNDING = {torch.float64: 1e-9}
+_ROUNDING_SHORT = 1e-6
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to choose each token of a request.
+
+    Attributes:
+        temperature: 0 is greedy, 1 the model's own distribution.
+        top_k: keep the k most probable tokens; None keeps all.
+        top_p: keep the smallest set of tokens whose total reaches p; None keeps all.
+        end_tokens: ids that end the text; None means the model's own, () means none.
+
+    Raises:
+        ValueError: temperature below 0, top_k below 1, or top_p outside (0, 1].
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    end_tokens: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check_temperature(self.temperature)
+        if self.top_k is not None:
+            _check_top_k(self.top_k)
+        if self.top_p is not None:
+            _check_top_p(self.top_p)
+
+    def probs(self, logits: Float[Tensor, "... V"]) -> Float[Tensor, "... V"]:
+        """Return the distribution that the next token is drawn from, float64, the same shape as logits."""
+        probs = temperature_probs(logits, self.temperature)
+        if self.top_k is not None:
+            probs = top_k_filter(probs, self.top_k)
+        if self.top_p is not None:
+            probs = top_p_filter(probs, self.top_p)
+        return probs
+
+
+def temperature_probs(logits: Float[Tensor, "... V"], temperature: float) -> Float[Tensor, "... V"]:
+    """Return softmax(logits / temperature) in float64.
+
+    Temperature 0 is the limit: all probability on the largest logit, the lowest id among equals. A logit of -inf
+    is a forbidden token, with probability 0.
+
+    Raises:
+        ValueError: temperature negative or not finite; a row whose logits are all -inf; a NaN or +inf logit.
+    """
+    _check_temperature(temperature)
+    logits = logits.double()
+    largest = logits.max(dim=-1, keepdim=True).values
+    if not largest.isfinite().all():
+        raise ValueError("logits hold NaN, +inf, or a row of -inf only; each row needs a finite score and no NaN")
+    if temperature == 0:
+        return torch.zeros_like(logits).scatter_(-1, logits.argmax(dim=-1, keepdim=True), 1.0)
+    # The largest goes to 0 before the division: at a tiny temperature the quotient itself would overflow.
+    return torch.softmax((logits - largest) / temperature, dim=-1)
+
+
+def top_k_filter(probs: Float[Tensor, "... V"], k: int) -> Float[Tensor, "... V"]:
+    """Return probs with all but the k most probable tokens set to 0, renormalised to sum 1.
+
+    Exactly k stay: among equals at the border the lower ids. k at or above V changes nothing.
+
+    Raises:
+        ValueError: k below 1.
+    """
+    _check_top_k(k)
+    if k >= probs.shape[-1]:
+        return probs
+    order = probs.argsort(dim=-1, descending=True, stable=True)
+    kept = probs.scatter(-1, order[..., k:], 0.0)
+    return kept / kept.sum(dim=-1, keepdim=True)
+
+
+def top_p_filter(probs: Float[Tensor, "... V"], p: float) -> Float[Tensor, "... V"]:
+    """Return probs with only the smallest set of tokens whose total reaches p, renormalised to sum 1.
+
+    Tokens are taken from the most probable down, lower ids first among equals, until the total is p or more: the
+    token that crosses p stays. A total equal to p up to rounding has reached it. At least one token stays, also
+    when p is below the largest probability; p = 1 keeps every token of probability above 0.
+
+    Raises:
+        ValueError: p outside (0, 1].
+    """
+    _check_top_p(p)
+    tolerance = _ROUNDING.get(probs.dtype, _ROUNDING_SHORT)
+    ordered, order = probs.sort(dim=-1, descending=True, stable=True)
+    before = ordered.cumsum(dim=-1) - ordered  # the total without this token
+    # A token goes if the ones before it reach p already. The first has nothing before it and always stays.
+    dropped = before >= p - tolerance
+    dropped[..., 0] = False
+    if p == 1:
+        dropped = ordered == 0
+    kept = probs.scatter(-1, order, ordered.masked_fill(dropped, 0.0))
+    return kept / kept.sum(dim=-1, keepdim=True)
+
+
+def sample_next(logits: Float[Tensor, "B V"], sampling: Sampling, dice: Dice) -> Int[Tensor, "B"]:
+    """Return one token a row: temperature, then top-k, then top-p, then one draw.
+
+    At temperature 0 the draw is the largest logit, and no randomness is used.
+    """
+    if sampling.temperature == 0:
+        return logits.argmax(dim=-1)
+    probs = sampling.probs(logits)
+    return torch.tensor([dice.categorical(row) for row in probs.cpu()], device=logits.device)
+
+
+def float32_sum(values: Sequence[float], order: Sequence[int]) -> float:
+    """Return the float32 sum of the values taken in the given order, rounded after every addition.
+
+    Raises:
+        ValueError: order is not a permutation of 0 … len(values) - 1.
+    """
+    if sorted(order) != list(range(len(values))):
+        raise ValueError(f"order is {list(order)}; it must name each of 0 to {len(values) - 1} once")
+    total = torch.zeros((), dtype=torch.float32)
+    for index in order:
+        total = total + torch.tensor(values[index], dtype=torch.float32)
+    return total.item()
+
+
+def greedy_pick_with_summation_order(terms: Sequence[Sequence[float]], order: Sequence[int]) -> int:
+    """Return the token with the largest score, each score a float32 sum of its terms in the given order.
+
+    `terms[token]` are the products that add up to the token's logit. The same terms in another order can pick
+    another token: that is all it takes for temperature 0 to give two texts. Equal scores go to the lower id.
+    """
+    scores = [float32_sum(row, order) for row in terms]
+    return max(range(len(scores)), key=lambda token: (scores[token], -token))
+
+
+def _check_temperature(temperature: float) -> None:
+    if not 0 <= temperature < float("inf"):
+        raise ValueError(f"temperature is {temperature}; it must be finite and 0 (greedy) or more")
+
+
+def _check_top_k(k: int) -> None:
+    if k < 1:
+        raise ValueError(f"top_k is {k}; at least 1 token must stay (None keeps all)")
+
+
+def _check_top_p(p: float) -> None:
+    if not 0 < p <= 1:
+        raise ValueError(f"top_p is {p}; it must be above 0 and at most 1 (None keeps all)")

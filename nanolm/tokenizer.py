@@ -1,0 +1,58 @@
+"""Text to token ids and back: the `tokenizers` library, with the few calls the course needs."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import tokenizers
+from tokenizers.decoders import DecodeStream
+
+
+class Tokenizer:
+    """A tokenizer.json, as every Hugging Face checkpoint has one.
+
+    Attributes:
+        inner: the library's object, for anything not offered here.
+        vocab_size: number of token ids.
+        eos_id: id of the end-of-text token, None if the vocabulary has none.
+    """
+
+    def __init__(self, inner: tokenizers.Tokenizer, eos_token: str = "<|endoftext|>") -> None:
+        self.inner = inner
+        self.vocab_size = inner.get_vocab_size()
+        self.eos_id = inner.token_to_id(eos_token)
+
+    @classmethod
+    def from_file(cls, path: Path | str) -> "Tokenizer":
+        """Return the tokenizer in a tokenizer.json.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: the file is not a tokenizer.
+        """
+        path = Path(path)
+        if not path.is_file():
+            raise FileNotFoundError(f"no tokenizer at {path}")
+        try:
+            return cls(tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8")))
+        except Exception as error:  # the library raises bare Exceptions
+            raise ValueError(f"{path} is not a tokenizer.json: {error}") from error
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of the text, without start or end token. A special token spelled out is read as one."""
+        return self.inner.encode(text, add_special_tokens=False).ids
+
+    def decode(self, ids: Iterable[int], skip_special_tokens: bool = False) -> str:
+        """Return the text of the token ids; bytes that are no UTF-8 come back as the replacement character."""
+        return self.inner.decode(list(ids), skip_special_tokens=skip_special_tokens)
+
+    def decode_stream(self, ids: Iterable[int]) -> Iterator[str]:
+        """Yield text as soon as it is complete: a character whose bytes span two tokens waits for the second."""
+        stream = DecodeStream(skip_special_tokens=True)
+        for token in ids:
+            text = stream.step(self.inner, token)
+            if text:
+                yield text
+
+    def save(self, path: Path | str) -> None:
+        """Write the tokenizer.json."""
+        Path(path).write_text(self.inner.to_str(pretty=True), encoding="utf-8")

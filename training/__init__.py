@@ -1,0 +1,1 @@
+"""How the shipped checkpoints were made: corpus, problems, tokenizer, trainer, model card."""

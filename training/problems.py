@@ -1,0 +1,127 @@
+"""Our own text: small worked problems with short answers, seeded, a tenth of them held out.
+
+Each kind has one fixed format, so a prompt is unmistakable and its answer can be checked by exact match. Held out is
+decided by a hash of the problem's content, before any random choice, so a held-out problem cannot reach training:
+
+- sum: the unordered pair of numbers. 8 + 3 is held out when 3 + 8 is. Neighbours (8 + 4) may be trained on.
+- difference: the ordered pair. The sum that reverses it (for 11 - 3 that is 8 + 3) may be trained on.
+- fare: the triple (price, distance, tip). The bare product, price times distance, is met in training with other tips:
+  held-out fares test the composition, not the multiplication table.
+- question: for "who has more?" the unordered pair of numbers, whatever the names; for "what colour?" the two things
+  with their two colours, whatever their order. The single things and colours all occur in training.
+"""
+
+import hashlib
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+KINDS = ("sum", "difference", "fare", "question")
+LARGEST_NUMBER = 99
+_NAMES = ("Anna", "Ben", "Clara", "David", "Emma", "Frank", "Grace", "Henry", "Julia", "Mark", "Nora", "Tom")
+_GOODS = ("pens", "books", "coins", "cups", "hats", "nuts")
+_THINGS = ("cat", "dog", "hat", "ball", "car", "door", "bird", "cup", "house", "boat")
+_COLOURS = ("red", "blue", "green", "white", "black", "brown", "grey", "gold")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem. `prompt + answer` is its text; the answer starts with a space and ends with a full stop."""
+
+    prompt: str
+    answer: str
+    kind: str
+    # What the problem is about, without wording: equal keys are the same problem for the held-out split.
+    key: str
+
+    @property
+    def text(self) -> str:
+        """The whole problem as one line, with its newline."""
+        return self.prompt + self.answer + "\n"
+
+
+def is_held_out(problem: Problem) -> bool:
+    """Whether the problem belongs to the held-out tenth: decided by its key alone, the same on every machine."""
+    digest = hashlib.sha256(problem.key.encode("utf-8")).digest()
+    return int.from_bytes(digest[:4], "big") % 10 == 0
+
+
+def _sum(rng: random.Random) -> Problem:
+    a, b = rng.randint(0, LARGEST_NUMBER), rng.randint(0, LARGEST_NUMBER)
+    return Problem(f"{a} + {b} =", f" {a + b}.", "sum", f"sum {min(a, b)} {max(a, b)}")
+
+
+def _difference(rng: random.Random) -> Problem:
+    b, a = sorted((rng.randint(0, LARGEST_NUMBER), rng.randint(0, LARGEST_NUMBER)))
+    return Problem(f"{a} - {b} =", f" {a - b}.", "difference", f"difference {a} {b}")
+
+
+def _fare(rng: random.Random) -> Problem:
+    price, distance, tip = rng.randint(2, 9), rng.randint(2, 9), rng.randint(1, 19)
+    ride = price * distance
+    return Problem(
+        f"Taxi: {price} dollars a km, tip {tip}. A ride of {distance} km costs",
+        f" {ride} + {tip} = {ride + tip} dollars.",
+        "fare",
+        f"fare {price} {distance} {tip}",
+    )
+
+
+def _question(rng: random.Random) -> Problem:
+    return (_who_has_more if rng.random() < 0.5 else _what_colour)(rng)
+
+
+def _who_has_more(rng: random.Random) -> Problem:
+    a, b = rng.sample(range(1, LARGEST_NUMBER + 1), 2)
+    (first, second), goods = rng.sample(_NAMES, 2), rng.choice(_GOODS)
+    prompt = f"{first} has {a} {goods} and {second} has {b}. Who has more?"
+    return Problem(prompt, f" {first if a > b else second}.", "question", f"more {min(a, b)} {max(a, b)}")
+
+
+def _what_colour(rng: random.Random) -> Problem:
+    pairs = list(zip(rng.sample(_THINGS, 2), rng.sample(_COLOURS, 2), strict=True))
+    asked, colour = rng.choice(pairs)
+    said = " and ".join(f"the {thing} is {shade}" for thing, shade in pairs)
+    prompt = f"{said[0].upper()}{said[1:]}. What colour is the {asked}?"
+    return Problem(prompt, f" {colour}.", "question", f"colour {sorted(pairs)}")
+
+
+_MAKERS: dict[str, Callable[[random.Random], Problem]] = {
+    "sum": _sum,
+    "difference": _difference,
+    "fare": _fare,
+    "question": _question,
+}
+
+
+def make_problem(rng: random.Random, kind: str, held_out: bool) -> Problem:
+    """One problem of the kind from the held-out part or from the training part; draws until it has one."""
+    if kind not in _MAKERS:
+        raise ValueError(f"kind: {kind!r} is not a kind of problem; allowed are {', '.join(KINDS)}")
+    while True:
+        problem = _MAKERS[kind](rng)
+        if is_held_out(problem) == held_out:
+            return problem
+
+
+def held_out_problems(per_kind: int, seed: int = 0) -> list[Problem]:
+    """`per_kind` distinct held-out problems of each kind, kinds in the order of KINDS; the same for the same seed."""
+    largest = 100  # the rarest kind has a little more than this many held-out problems
+    if not 0 < per_kind <= largest:
+        raise ValueError(f"per_kind: {per_kind} is outside 1 to {largest}")
+    rng, chosen = random.Random(seed), []
+    for kind in KINDS:
+        unique: dict[str, Problem] = {}
+        while len(unique) < per_kind:
+            problem = make_problem(rng, kind, held_out=True)
+            unique.setdefault(problem.key, problem)
+        chosen += unique.values()
+    return chosen
+
+
+def problem_documents(seed: int, held_out: bool = False) -> Iterator[str]:
+    """An endless stream of documents of 6 to 18 problems, one a line, kinds mixed evenly."""
+    rng = random.Random(seed)
+    while True:
+        kinds = [rng.choice(KINDS) for _ in range(rng.randint(6, 18))]
+        yield "".join(make_problem(rng, kind, held_out).text for kind in kinds)
