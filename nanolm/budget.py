@@ -96,8 +96,9 @@ def max_context(
     """
     require_positive(memory_bytes=memory_bytes, weight_bytes=weight_bytes, kv_bytes_per_token=kv_bytes_per_token)
     require_count(1, batch_size=batch_size)
-    if not 0 <= headroom < 1:
-        raise ValueError(f"headroom is {headroom!r}; it must be a fraction of the memory, at least 0 and below 1")
+    require_not_negative(headroom=headroom)
+    if headroom >= 1:
+        raise ValueError(f"headroom is {headroom!r}; it must be below 1, a fraction of the memory")
     free_bytes = memory_bytes * (1 - headroom) - weight_bytes
     return max(0, int(free_bytes // (batch_size * kv_bytes_per_token)))
 

@@ -12,7 +12,7 @@ from .dice import Dice
 from .model import NanoLM, check_prompts
 from .sampling import Sampling
 from .session import Session
-from .speculative import Round, SpecDecodeStats, speculative_generate
+from .speculative import Round, SpecDecodeStats, check_draft, speculative_generate
 
 
 def prompt_lookup(text: Sequence[int], gamma: int, max_ngram: int = 3) -> list[int]:
@@ -105,10 +105,9 @@ def speculate(
     """
     sampling, dice = sampling or Sampling(temperature=0.0), dice or Dice()
     check_prompts([prompt], max_new_tokens, target.config)
-    ours = target.config.vocab_size
-    theirs = draft.config.vocab_size if isinstance(draft, NanoLM) else draft.vocab_size
-    if theirs != ours:
-        raise ValueError(f"draft has {theirs} tokens and target {ours}; a draft must share the target's vocabulary")
+    check_draft(
+        draft.config.vocab_size if isinstance(draft, NanoLM) else draft.vocab_size, target.config.vocab_size, gamma
+    )
     capacity = len(prompt) + max_new_tokens
     if isinstance(draft, NanoLM):
         check_prompts([prompt], max_new_tokens, draft.config)

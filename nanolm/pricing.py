@@ -67,10 +67,10 @@ def prompt_cache_cost(
 def _in_order(arrivals_seconds: Iterable[float]) -> list[float]:
     arrivals = list(arrivals_seconds)
     for index, arrival in enumerate(arrivals):
-        require_not_negative(**{f"arrivals_seconds[{index}]": arrival})
+        name = f"arrivals_seconds[{index}]"
+        require_not_negative(**{name: arrival})
         if index and arrival < arrivals[index - 1]:
-            before = arrivals[index - 1]
-            raise ValueError(f"arrivals_seconds[{index}] is {arrival!r}; it must be at least {before!r}, the one before")
+            raise ValueError(f"{name} is {arrival!r}; it must be at least {arrivals[index - 1]!r}, the one before")
     return arrivals
 
 

@@ -269,7 +269,7 @@ def speculative_generate(
     text, stats = list(prompt), SpecDecodeStats()
     while (left := len(prompt) + max_new_tokens - len(text)) > 0:
         done = speculative_round(target, draft, text, min(gamma, left - 1), dice)
-        new = _up_to_end(done.tokens, end_tokens)
+        new = up_to_end(done.tokens, end_tokens)
         text += new
         stats.count(done, len(new))
         if on_round is not None:
@@ -305,12 +305,21 @@ def check_distributions(target_probs: Tensor, draft_probs: Tensor) -> None:
         total, least = probs.sum().item(), probs.min().item()
         if not abs(total - 1) < 1e-4 or not least >= 0:  # written so that NaN fails too
             raise ValueError(
-                f"{name} sums to {total:.6g} and its least entry is {least:.6g}; probabilities are 0 or more and sum to 1"
+                f"{name} sums to {total:.6g} with least entry {least:.6g}; probabilities are 0 or more and sum to 1"
             )
 
 
-def _up_to_end(tokens: list[int], end_tokens: Sequence[int]) -> list[int]:
-    """The tokens up to and with the first end token."""
+def check_draft(draft_vocabulary: int, target_vocabulary: int, gamma: int) -> None:
+    """Raise a ValueError unless a draft with this vocabulary can guess gamma tokens for this target."""
+    if draft_vocabulary != target_vocabulary:
+        raise ValueError(
+            f"draft has {draft_vocabulary} tokens and target {target_vocabulary}; they must share one vocabulary"
+        )
+    _check_alpha_gamma(1.0, gamma)
+
+
+def up_to_end(tokens: list[int], end_tokens: Sequence[int]) -> list[int]:
+    """Return the tokens up to and with the first end token."""
     first = next((i for i, token in enumerate(tokens) if token in end_tokens), len(tokens) - 1)
     return tokens[: first + 1]
 

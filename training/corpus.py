@@ -25,7 +25,7 @@ def plays_folder() -> Path:
 
 
 def clean_line(line: str) -> str:
-    """One Markdown line as it would be printed: no emphasis marks, no escapes, no heading marks, no line-break spaces."""
+    """One Markdown line as it would be printed: without marks of emphasis or heading, escapes and trailing spaces."""
     line = re.sub(r"^#+ +", "", line.strip())
     # A backslash only ever escapes a bracket, and the plays use stars and underscores for nothing but emphasis.
     line = re.sub(r"[\\*_]", "", line)

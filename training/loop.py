@@ -115,7 +115,7 @@ class Run:
     ) -> None:
         """Run to the last step (or to `stop_at`), evaluating every `eval_every` steps and at the end.
 
-        `report` is called after every step. The state is saved after each evaluation, every few minutes, and at the end.
+        `report` is called after every step. The state is saved after each evaluation, every few minutes, at the end.
         """
         last = self.recipe.steps if stop_at is None else min(stop_at, self.recipe.steps)
         saved = time.monotonic()

@@ -1,7 +1,7 @@
 """Figures of a model: bits per byte, exact-match accuracy on problems, agreement of a draft with its target."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
@@ -73,17 +73,17 @@ def accuracy_by_kind(model: NanoLM, tokenizer: Tokenizer, problems: list[Problem
 
 
 @torch.inference_mode()
-def acceptance(target: NanoLM, draft: NanoLM, blocks: Iterator[Tensor], temperature: float) -> float:
-    """Mean over the positions of the blocks (B, T + 1) of the chance that the target keeps the draft's token.
+def acceptance(target: NanoLM, draft: NanoLM, blocks: Iterable[Tensor], temperature: float, context: int = 1) -> float:
+    """Mean over the tokens of the blocks (B, T + 1) of the chance that the target keeps the draft's proposal.
 
-    At a temperature above 0 that is the sum over the vocabulary of min(p, q); at 0 it is 1 where the two agree on
-    the likeliest token and 0 elsewhere.
+    The first `context` tokens of each row are given, not proposed. At a temperature above 0 the chance is the sum over
+    the vocabulary of min(p, q); at 0 it is 1 where the two agree on the likeliest token and 0 elsewhere.
     """
     if temperature < 0:
         raise ValueError(f"temperature: {temperature} is below 0")
     total, count = 0.0, 0
     for block in blocks:
-        p, q = (model(block[:, :-1]).float() for model in (target, draft))
+        p, q = (model(block[:, :-1])[:, context - 1 :].float() for model in (target, draft))
         if temperature == 0:
             kept = (p.argmax(-1) == q.argmax(-1)).double()
         else:

@@ -6,7 +6,7 @@ from typing import Any
 import matplotlib
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402  (the backend must be chosen before)
+import matplotlib.pyplot as plt
 
 _SMOOTHED_STEPS = 25
 

@@ -40,7 +40,9 @@ class Recipe:
                 raise ValueError(f"{name}: {getattr(self, name)} is outside 0 to 1")
         for name in ("short", "long"):
             if self.tokens_per_step % getattr(self, name):
-                raise ValueError(f"{name}: {getattr(self, name)} does not divide tokens_per_step {self.tokens_per_step}")
+                raise ValueError(
+                    f"{name}: {getattr(self, name)} does not divide tokens_per_step {self.tokens_per_step}"
+                )
 
     @property
     def first_long_step(self) -> int:

@@ -42,8 +42,12 @@ def load_state(path: Path, recipe: dict[str, Any]) -> dict[str, Any] | None:
     try:
         state = torch.load(path, weights_only=True)
     except Exception as error:
-        raise ValueError(f"{path}: not a readable training state ({type(error).__name__}); delete it to start anew") from error
+        raise ValueError(
+            f"{path}: not a readable training state ({type(error).__name__}); delete it to start anew"
+        ) from error
     if state["recipe"] != recipe:
         differing = sorted(k for k in recipe if state["recipe"].get(k) != recipe[k])
-        raise ValueError(f"{path}: belongs to a run with another {', '.join(differing)}; delete it or choose another --run")
+        raise ValueError(
+            f"{path}: belongs to a run with another {', '.join(differing)}; delete it or choose another --run"
+        )
     return state

@@ -109,12 +109,14 @@ def _publish(name: str, run: Run, tokenizer: Any, out: Path) -> None:
 def main(
     name: Annotated[str, typer.Argument(help="target or draft")],
     teacher: Annotated[Path | None, typer.Option(help="checkpoint whose distributions the model is to imitate")] = None,
-    run: Annotated[str | None, typer.Option(help="name of the run's folder under training/runs (default: NAME)")] = None,
+    run: Annotated[
+        str | None, typer.Option(help="name of the run's folder under training/runs (default: NAME)")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="where the checkpoint goes (default: nanolm/shipped/NAME)")] = None,
     threads: Annotated[int, typer.Option(min=1)] = 2,
     bfloat16: Annotated[bool | None, typer.Option(help="default: when the CPU multiplies it in hardware")] = None,
 ) -> None:
-    """Train NAME, going on where an earlier run stopped; write its curve to training/curves and its checkpoint to OUT."""
+    """Train NAME, going on where an earlier run stopped; write its curve to training/curves, its checkpoint to OUT."""
     torch.set_num_threads(threads)
     console = Console()
     try:

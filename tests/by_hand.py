@@ -1,0 +1,79 @@
+"""The same mathematics written slowly and another way: what the engine's fast paths are compared with.
+
+Everything is float64, one position at a time, straight from the formulas. Nothing here comes from nanolm.
+"""
+
+import cmath
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+
+def close(actual: Tensor, expected: Tensor, tolerance: float = 1e-12) -> bool:
+    """Same shape, and nowhere further apart than the tolerance."""
+    return actual.shape == expected.shape and torch.allclose(actual, expected, rtol=0, atol=tolerance)
+
+
+def name_the_mistake(actual: Tensor, suspects: Mapping[str, Tensor], otherwise: str) -> str:
+    """What the result would be under each common mistake: the first that matches names it."""
+    for mistake, result in suspects.items():
+        if close(actual, result, 1e-9):
+            return mistake
+    return otherwise
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    """Standard normal float64 numbers from a seed of their own."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def rotate(x: Tensor, positions: Sequence[int], theta: float = 10_000.0) -> Tensor:
+    """Rotary positions by complex numbers: i and i + H/2 are one number a + bj, multiplied by e^(jφ)."""
+    half = x.shape[-1] // 2
+    pairs = torch.complex(x[..., :half], x[..., half:])
+    factors = [[cmath.exp(1j * t * theta ** (-i / half)) for i in range(half)] for t in positions]
+    turned = pairs * torch.tensor(factors, dtype=torch.complex128)
+    return torch.cat([turned.real, turned.imag], dim=-1)
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, sees: Callable[[int], Sequence[int]] | None = None) -> Tensor:
+    """Softmax attention, query by query. Query t sees the positions sees(t); by default causally, as the last T of S."""
+    B, N, T, H = q.shape
+    K, S = k.shape[1:3]
+    result = torch.zeros_like(q)
+    for b in range(B):
+        for n in range(N):
+            keys, values = k[b, n // (N // K)], v[b, n // (N // K)]
+            for t in range(T):
+                visible = list(sees(t) if sees else range(S - T + t + 1))
+                weights = [math.exp((q[b, n, t] @ keys[s]).item() / math.sqrt(H)) for s in visible]
+                result[b, n, t] = sum(w * values[s] for w, s in zip(weights, visible, strict=True)) / sum(weights)
+    return result
+
+
+def decoder_logits(tensors: Mapping[str, Tensor], config, tokens: Sequence[int]) -> Tensor:
+    """The scores (T, V) of one sequence by a Llama-style decoder, from tensors under their Hugging Face names."""
+
+    def norm(x: Tensor, weight: Tensor) -> Tensor:
+        return x / torch.sqrt((x * x).mean(dim=-1, keepdim=True) + config.norm_eps) * weight
+
+    def heads(x: Tensor, count: int) -> Tensor:
+        return x.view(len(tokens), count, config.head_dim).transpose(0, 1)[None]
+
+    x = tensors["model.embed_tokens.weight"][list(tokens)]
+    for i in range(config.n_layers):
+        w = {
+            name.split(".", 3)[3]: tensor for name, tensor in tensors.items() if name.startswith(f"model.layers.{i}.")
+        }
+        h = norm(x, w["input_layernorm.weight"])
+        q = rotate(heads(h @ w["self_attn.q_proj.weight"].T, config.n_heads), range(len(tokens)), config.rope_theta)
+        k = rotate(heads(h @ w["self_attn.k_proj.weight"].T, config.n_kv_heads), range(len(tokens)), config.rope_theta)
+        v = heads(h @ w["self_attn.v_proj.weight"].T, config.n_kv_heads)
+        x = x + attention(q, k, v)[0].transpose(0, 1).flatten(1) @ w["self_attn.o_proj.weight"].T
+        h = norm(x, w["post_attention_layernorm.weight"])
+        gate, up = h @ w["mlp.gate_proj.weight"].T, h @ w["mlp.up_proj.weight"].T
+        x = x + (gate * torch.sigmoid(gate) * up) @ w["mlp.down_proj.weight"].T
+    x = norm(x, tensors["model.norm.weight"])
+    return x @ tensors.get("lm_head.weight", tensors["model.embed_tokens.weight"]).T

@@ -1,0 +1,58 @@
+"""Follow every random outcome of an algorithm with its weight, and so get its exact output distribution.
+
+An algorithm whose randomness all passes through dice is run again and again, each time along another path of
+choices. No sampling is involved: the weights of all paths add up to 1, and the result is exact to rounding.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable
+
+
+class ScriptedDice:
+    """Dice that follow a given beginning of a path, then the first possible branch, and note what else was open."""
+
+    def __init__(self, path: tuple[int, ...] = ()) -> None:
+        self.path, self.weight = path, 1.0
+        self.taken: list[int] = []
+        self.open_branches: list[list[int]] = []
+
+    def bernoulli(self, prob: float) -> bool:
+        prob = min(max(float(prob), 0.0), 1.0)
+        return self._choose([1.0 - prob, prob]) == 1
+
+    def categorical(self, probs) -> int:
+        return self._choose([float(p) for p in probs])
+
+    def _choose(self, weights: list[float]) -> int:
+        possible = [i for i, weight in enumerate(weights) if weight > 0]
+        step = len(self.taken)
+        choice = self.path[step] if step < len(self.path) else possible[0]
+        self.taken.append(choice)
+        self.open_branches.append([i for i in possible if i > choice] if step >= len(self.path) else [])
+        self.weight *= weights[choice]
+        return choice
+
+
+def exact_distribution(run: Callable[[ScriptedDice], Hashable]) -> dict[Hashable, float]:
+    """Return {outcome: probability} of `run(dice)`, every path followed."""
+    total: dict[Hashable, float] = defaultdict(float)
+    paths: list[tuple[int, ...]] = [()]
+    while paths:
+        dice = ScriptedDice(paths.pop())
+        outcome = run(dice)
+        total[outcome] += dice.weight
+        for step, branches in enumerate(dice.open_branches):
+            paths += [(*dice.taken[:step], branch) for branch in branches]
+    return dict(total)
+
+
+def count_paths(run: Callable[[ScriptedDice], Hashable]) -> int:
+    """Return how many paths `run(dice)` has."""
+    count, paths = 0, [()]
+    while paths:
+        dice = ScriptedDice(paths.pop())
+        run(dice)
+        count += 1
+        for step, branches in enumerate(dice.open_branches):
+            paths += [(*dice.taken[:step], branch) for branch in branches]
+    return count

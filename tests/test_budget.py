@@ -1,0 +1,249 @@
+"""Grades the sizing half of `budget`, and one decode step by name; `test_budget_step.py` grades the other half.
+
+Figures are literals, derived by hand in the comment beside them.
+"""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nanolm.hardware import H100
+from nanolm.shapes import DEEPSEEK_V3, LLAMA_3_8B, LLAMA_3_70B, MODEL_13B, SMALL_MHA
+
+MHA = replace(LLAMA_3_8B, n_kv_heads=32)
+MQA = replace(LLAMA_3_8B, n_kv_heads=1)
+
+law = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.mark.exercise("budget.kv_bytes_per_token")
+def test_kv_bytes_per_token_of_llama3_8b_are_128_kib(impl):
+    # 2 (key and value) · 32 layers · 8 KV heads · 128 = 65,536 numbers of 2 bytes = 131,072 B.
+    got = impl.kv_bytes_per_token(LLAMA_3_8B)
+    assert got != 524_288, "N heads used in place of K: 4x too large"
+    assert got != 65_536, "factor 2 for K and V forgotten: 2x too small"
+    assert got != 4_096, "layers forgotten: each of the 32 layers has keys and values of its own"
+    assert got != 1_048_576, "bits taken for bytes: 8x too large"
+    assert got == 131_072
+
+
+@pytest.mark.exercise("budget.kv_bytes_per_token")
+def test_kv_bytes_per_token_follow_the_kv_heads(impl):
+    # Of 131,072 B with 8 KV heads: 32 take 4 times as much, 1 an eighth.
+    assert impl.kv_bytes_per_token(MHA) == 524_288
+    assert impl.kv_bytes_per_token(MQA) == 16_384
+    # 70B: 2 · 80 · 8 · 128 · 2 B = 320 KiB. 13B: 2 · 40 · 8 · 128 · 2 B. Small MHA: 2 · 16 · 16 · 128 · 2 B.
+    assert impl.kv_bytes_per_token(LLAMA_3_70B) == 327_680, "64 query heads share 8 KV heads: those are cached"
+    assert impl.kv_bytes_per_token(MODEL_13B) == 163_840
+    assert impl.kv_bytes_per_token(SMALL_MHA) == 131_072
+
+
+@pytest.mark.exercise("budget.kv_bytes_per_token")
+def test_kv_bytes_per_token_at_fewer_bits_are_rounded_up(impl):
+    assert impl.kv_bytes_per_token(LLAMA_3_8B, kv_bits=8) == 65_536
+    assert impl.kv_bytes_per_token(LLAMA_3_8B, kv_bits=4) == 32_768
+    # 1 layer, 1 KV head, H 1: two numbers of 3 bits, 6 bits, one byte.
+    assert impl.kv_bytes_per_token(replace(MQA, n_layers=1, head_dim=1), kv_bits=3) == 1
+
+
+@pytest.mark.exercise("budget.kv_bytes_per_token")
+def test_kv_bytes_per_token_of_latent_attention_are_one_latent_and_one_rotary_key_a_layer(impl):
+    # 61 layers · (512 + 64) numbers · 2 B = 70,272 B. With GQA a layer keeps 2 · 8 · 128 = 2,048 numbers: 3.6x.
+    got = impl.kv_bytes_per_token(DEEPSEEK_V3)
+    assert got != 3_997_696, "keys and values of all 128 heads counted: latent attention caches what they are made from"
+    assert got != 140_544, "factor 2 for K and V: one latent vector makes both"
+    assert got == 70_272
+
+
+@pytest.mark.exercise("budget.kv_cache_bytes")
+def test_kv_cache_bytes_multiply_tokens_and_sequences(impl):
+    # 8,192 · 131,072 B = 2³⁰ B; 16 sequences 2³⁴ B, and 16 GB of weights beside them make 33.18 GB.
+    assert impl.kv_cache_bytes(LLAMA_3_8B, 8192) == 1_073_741_824
+    got = impl.kv_cache_bytes(LLAMA_3_8B, 8192, batch_size=16)
+    assert got != 1_073_741_824, "batch forgotten: every sequence has a cache of its own"
+    assert got == 17_179_869_184
+    assert (got + 16e9) / 1e9 == pytest.approx(33.18, abs=0.005)
+    # FP8: half of 17.18 GB. MHA: 4 times as much. MQA: an eighth.
+    assert impl.kv_cache_bytes(LLAMA_3_8B, 8192, 16, kv_bits=8) == 8_589_934_592
+    assert impl.kv_cache_bytes(MHA, 8192, 16) == 68_719_476_736
+    assert impl.kv_cache_bytes(MQA, 8192, 16) == 2_147_483_648
+    assert impl.kv_cache_bytes(LLAMA_3_8B, 0) == 0
+
+
+@pytest.mark.exercise("budget.kv_cache_bytes")
+@pytest.mark.parametrize(
+    ("shape", "n_tokens", "batch_size", "gigabytes"),
+    [
+        # 131,072 B a token with 8 KV heads, 524,288 B with 32.
+        (LLAMA_3_8B, 1024, 1, 0.134217728),
+        (LLAMA_3_8B, 32_000, 1, 4.194304),
+        (LLAMA_3_8B, 131_072, 1, 17.179869184),
+        (MHA, 1024, 1, 0.536870912),
+        (MHA, 8192, 1, 4.294967296),
+        (MHA, 131_072, 1, 68.719476736),
+        # 327,680 B a token of the 70B, 163,840 B of the 13B.
+        (LLAMA_3_70B, 32_768, 1, 10.73741824),
+        (LLAMA_3_70B, 32_768, 4, 42.94967296),
+        (MODEL_13B, 4096, 1, 0.67108864),
+        # One system prompt of 1,000 tokens: once 131 MB, for each of 20 conversations 2.62 GB.
+        (LLAMA_3_8B, 1000, 1, 0.131072),
+        (LLAMA_3_8B, 1000, 20, 2.62144),
+    ],
+)
+def test_kv_cache_bytes_of_known_models(impl, shape, n_tokens, batch_size, gigabytes):
+    got = impl.kv_cache_bytes(shape, n_tokens, batch_size)
+    assert batch_size == 1 or got * batch_size != round(gigabytes * 1e9), "batch forgotten: each sequence has its own"
+    assert got == round(gigabytes * 1e9)
+
+
+@pytest.mark.exercise("budget.kv_cache_bytes")
+@law
+@given(a=st.integers(0, 10**6), b=st.integers(0, 10**6), batch_size=st.integers(1, 500))
+def test_kv_cache_bytes_are_additive_in_tokens_and_in_sequences(impl, a, b, batch_size):
+    both = impl.kv_cache_bytes(LLAMA_3_8B, a + b, batch_size)
+    apart = impl.kv_cache_bytes(LLAMA_3_8B, a, batch_size) + impl.kv_cache_bytes(LLAMA_3_8B, b, batch_size)
+    assert both == apart
+    one_more = impl.kv_cache_bytes(LLAMA_3_8B, a, batch_size + 1) - impl.kv_cache_bytes(LLAMA_3_8B, a, batch_size)
+    assert one_more == impl.kv_cache_bytes(LLAMA_3_8B, a), "batch forgotten: one sequence more, one cache more"
+
+
+@pytest.mark.exercise("budget.weight_bytes")
+def test_weight_bytes_are_parameters_times_bits_in_bytes(impl):
+    # 8·10⁹ at 16 bits 16 GB; 70·10⁹ at 16 bits 140 GB, at 4 bits 35 GB.
+    got = impl.weight_bytes(8e9)
+    assert got != 128e9, "bits taken for bytes: 8x too large"
+    assert got == 16_000_000_000
+    assert impl.weight_bytes(70e9, weight_bits=16) == 140_000_000_000
+    assert impl.weight_bytes(70e9, weight_bits=4) == 35_000_000_000
+    # 8,030,261,248 parameters, Llama 3 8B exactly: 16.06 GB. 671·10⁹ at one byte: 671 GB.
+    assert impl.weight_bytes(8_030_261_248) == 16_060_522_496
+    assert impl.weight_bytes(671e9, weight_bits=8) == 671_000_000_000
+
+
+@pytest.mark.exercise("budget.weight_bytes")
+def test_weight_bytes_take_fractions_of_bits_and_round_up(impl):
+    # A group of 128 at 4 bits and a scale of 2 bytes: 64 + 2 = 66 B, 4.125 bits a weight. Three at 4 bits: 12 bits.
+    assert impl.weight_bytes(128, weight_bits=4.125) == 66
+    assert impl.weight_bytes(3, weight_bits=4) == 2, "a started byte is a byte"
+
+
+@pytest.mark.exercise("budget.max_concurrent_requests")
+def test_max_concurrent_requests_are_what_fits_beside_the_weights_rounded_down(impl):
+    # (80 − 16) GB / 1,073,741,824 B = 59.6.
+    got = impl.max_concurrent_requests(80e9, 16e9, 1_073_741_824)
+    assert got != 74, "weights forgotten: they share the memory with the caches"
+    assert got != 60, "59.6 sequences are 59: the 60th does not fit"
+    assert got == 59
+    # 64 GB / 4,194,304,000 B = 15.3; / 134,217,728 B = 476.8. int8 for both: 71.97 GB / 536,870,912 B = 134.05.
+    assert impl.max_concurrent_requests(80e9, 16e9, 4_194_304_000) == 15
+    assert impl.max_concurrent_requests(80e9, 16e9, 134_217_728) == 476
+    assert impl.max_concurrent_requests(80e9, 8.03e9, 536_870_912) == 134
+    assert impl.max_concurrent_requests(80e9, 16.06e9, 1_073_741_824) == 59
+
+
+@pytest.mark.exercise("budget.max_concurrent_requests")
+def test_max_concurrent_requests_leave_the_reserve_alone(impl):
+    # 13B: (80 − 26 − 6) GB / 671,088,640 B = 71.5.
+    got = impl.max_concurrent_requests(80e9, 26e9, 671_088_640, reserved_bytes=6e9)
+    assert got != 80, "reserve forgotten: 6 GB stay free"
+    assert got == 71
+    assert impl.max_concurrent_requests(80e9, 140e9, 1e9) == 0, "weights that do not fit leave room for none, not fewer"
+
+
+@pytest.mark.exercise("budget.max_context")
+@pytest.mark.parametrize(
+    ("weights", "kv_bytes_per_token", "batch_size", "tokens"),
+    [
+        # 0.9 · 80 GB = 72 GB. 8B BF16: 56 GB / (16 · 131,072 B) = 26,702.9; with an FP8 cache twice as many, 53,405.8.
+        (16e9, 131_072, 16, 26_702),
+        (16e9, 65_536, 16, 53_405),
+        # 70B BF16: 140 GB of weights do not fit. INT4: 37 GB / (8 · 327,680 B) = 14,114.4; FP8 cache 28,228.8.
+        (140e9, 327_680, 4, 0),
+        (35e9, 327_680, 8, 14_114),
+        (35e9, 163_840, 8, 28_228),
+    ],
+)
+def test_max_context_on_80_gb_with_a_tenth_kept_free(impl, weights, kv_bytes_per_token, batch_size, tokens):
+    got = impl.max_context(80e9, weights, kv_bytes_per_token, batch_size)
+    assert got >= 0, "weights that do not fit leave room for 0 tokens, not for fewer"
+    assert got not in (427_246, 112_915), "batch forgotten: all sequences need room at the same time"
+    assert got not in (30_517, 17_166), "headroom forgotten"
+    assert got not in (27_465, 15_449), "headroom is a fraction of the whole memory, not of what the weights leave"
+    assert got == tokens
+
+
+@pytest.mark.exercise("budget.max_context")
+@law
+@given(st.floats(1e9, 200e9), st.integers(1000, 10**6), st.integers(1, 200), st.floats(0, 0.9))
+def test_max_context_fits_and_one_token_more_does_not(impl, weights, kv_bytes, batch_size, headroom):
+    tokens = impl.max_context(80e9, weights, kv_bytes, batch_size, headroom)
+    usable = 80e9 - headroom * 80e9
+    assert tokens == 0 or weights + batch_size * tokens * kv_bytes <= usable + 1e-3, "does not fit"
+    assert weights + batch_size * (tokens + 1) * kv_bytes >= usable - 1e-3, "there is room for one more"
+
+
+@pytest.mark.exercise("budget.gpus_needed")
+def test_gpus_needed_are_rounded_up(impl):
+    # 182.95 / 80 = 2.29; 112.95 / 80 = 1.41; 671 / 80 = 8.39; 160 / 80 = 2 exactly.
+    assert impl.gpus_needed(182.95e9, 80e9) == 3, "2.29 GPUs are 3"
+    assert impl.gpus_needed(112.95e9, 80e9) == 2
+    assert impl.gpus_needed(671e9, 80e9) == 9
+    assert impl.gpus_needed(160e9, 80e9) == 2, "what fits exactly needs no further GPU"
+
+
+@pytest.mark.exercise("budget.positions_run")
+def test_positions_run_without_a_cache_repeat_prompt_and_text(impl):
+    # Prompt of 8, 16 passes: 8 + 9 + … + 23 = 16 · 15.5 = 248. 3 passes: 8 + 9 + 10 = 27.
+    got = impl.positions_run(8, 16, cached=False)
+    assert got != 128, "tokens written so far left out: each pass runs them again"
+    assert got != 232, "current token left out: the newest token is run too"
+    assert got != 264, "one position a pass too many: the last token is written, never run"
+    assert got == 248
+    assert impl.positions_run(8, 3, cached=False) == 27
+
+
+@pytest.mark.exercise("budget.positions_run")
+def test_positions_run_with_a_cache_are_the_prompt_once_and_then_one_a_pass(impl):
+    # 8 + 15 = 23, 10.8 times fewer than 248. 3 passes: 8 + 2 = 10.
+    got = impl.positions_run(8, 16, cached=True)
+    assert got != 8, "current token left out: each later pass runs the token written last"
+    assert got != 24, "the last token is written, never run"
+    assert got == 23
+    assert 248 / got == pytest.approx(10.8, abs=0.05)
+    assert impl.positions_run(8, 3, cached=True) == 10
+
+
+@pytest.mark.exercise("budget.positions_run")
+@law
+@given(n_prompt=st.integers(1, 500), n_new=st.integers(0, 300))
+def test_positions_run_agree_with_counting_pass_by_pass(impl, n_prompt, n_new):
+    passes = [list(range(n_prompt + written)) for written in range(n_new)]
+    assert impl.positions_run(n_prompt, n_new, cached=False) == sum(len(positions) for positions in passes)
+    distinct = {position for positions in passes for position in positions}
+    assert impl.positions_run(n_prompt, n_new, cached=True) == len(distinct), "each position runs once, the last never"
+
+
+@pytest.mark.exercise("budget.kv_projections")
+def test_kv_projections_are_two_for_each_position_run(impl):
+    # One token to start from, 12 passes: 2 · (1 + 2 + … + 12) = 2 · 78 = 156 without a cache, 2 · 12 = 24 with one.
+    without, cached = impl.kv_projections(1, 12, cached=False), impl.kv_projections(1, 12, cached=True)
+    assert (without, cached) != (78, 12), "factor 2 forgotten: each position is projected to a key and to a value"
+    assert (without, cached) == (156, 24)
+    assert without / cached == pytest.approx(6.5)
+    assert impl.kv_projections(1, 12, cached=True, n_layers=3) == 72, "every layer has projections of its own"
+
+
+@pytest.mark.exercise("budget.decode_step_time")
+def test_decode_step_llama3_h100_batch_32_numbers(impl):
+    # 32 caches of 8,192 tokens: 32 · 1,073,741,824 B / 3.35·10¹² B/s = 10.257 ms. Weights 16.06 GB: 4.794 ms; their
+    # arithmetic, 2 · 7.5·10⁹ · 32 / 989·10¹² = 0.485 ms, hides behind them. In all 15.05 ms.
+    step = impl.decode_step_time(32, 7.5e9, 16.06e9, 1_073_741_824, H100)
+    assert step != pytest.approx(5.115e-3, rel=1e-3), "batch forgotten: each of the 32 sequences reads its own cache"
+    assert step != pytest.approx(15.54e-3, rel=1e-3), "arithmetic added: it goes on while the weights are read"
+    assert step != pytest.approx(163.7e-3, rel=1e-3), "weights read once per sequence: the batch shares one reading"
+    assert step == pytest.approx(15.05e-3, abs=0.005e-3)
+    # 32 tokens a step: 2,126 tokens/s. At 3 dollars an hour: 3 / 3,600 / 2,126 · 10⁶ = 0.39 dollars a million.
+    assert 32 / step == pytest.approx(2126, abs=1)
+    assert 3 / 3600 * step / 32 * 1e6 == pytest.approx(0.39, abs=0.005)

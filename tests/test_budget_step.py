@@ -1,0 +1,152 @@
+"""Grades the batched half of `budget`: how long a decode step takes, and which batch to choose.
+
+Figures are literals, derived by hand in the comment beside them.
+"""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nanolm.hardware import H100
+from nanolm.shapes import LLAMA_3_8B
+
+# Llama 3 8B with 16-bit weights and 8,192 tokens of context.
+N_PARAMS = 7.5e9  # multiplied; the embedding is looked up
+WEIGHTS = 16.06e9
+CACHE = 1_073_741_824
+
+CHIP = replace(H100, peak_flops_per_second=1e15)
+law = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.mark.exercise("budget.decode_step_time")
+@pytest.mark.parametrize(
+    ("batch_size", "milliseconds"),
+    # 16.06 GB / 3.35 TB/s = 4.794 ms for the weights and 0.3205 ms for each cache: 4.794 + 0.3205 · B.
+    [(1, 5.115), (8, 7.358), (16, 9.922), (32, 15.051), (48, 20.179)],
+)
+def test_decode_step_time_is_fixed_for_the_weights_and_variable_for_the_caches(impl, batch_size, milliseconds):
+    got = impl.decode_step_time(batch_size, N_PARAMS, WEIGHTS, CACHE, H100)
+    assert got == pytest.approx(milliseconds / 1e3, abs=0.001e-3)
+    # Per token 4.79 / B + 0.32 ms.
+    assert got / batch_size == pytest.approx((4.79 / batch_size + 0.32) / 1e3, abs=0.006e-3)
+
+
+@pytest.mark.exercise("budget.decode_step_time")
+@pytest.mark.parametrize(
+    ("batch_size", "milliseconds", "tokens_per_second"),
+    # 1,024 tokens each: 134,217,728 B, 0.04007 ms a sequence; 15 GB of weights, 4.478 ms. 256: 10.257 + 4.478 = 14.73.
+    [(1, 4.518, 221), (16, 5.119, 3126), (64, 7.042, 9089), (256, 14.734, 17_374)],
+)
+def test_decode_step_time_of_short_contexts(impl, batch_size, milliseconds, tokens_per_second):
+    got = impl.decode_step_time(batch_size, N_PARAMS, 15e9, 134_217_728, CHIP)
+    assert got == pytest.approx(milliseconds / 1e3, abs=0.001e-3)
+    assert batch_size / got == pytest.approx(tokens_per_second, abs=1)
+
+
+@pytest.mark.exercise("budget.decode_step_time")
+def test_decode_step_time_at_int8_reads_half(impl):
+    # (8.03 + 0.537) GB / 3.35 TB/s = 2.557 ms.
+    assert impl.decode_step_time(1, N_PARAMS, 8.03e9, 536_870_912, H100) == pytest.approx(2.557e-3, abs=0.001e-3)
+
+
+@pytest.mark.exercise("budget.decode_step_time")
+def test_decode_step_time_of_13b_shows_whether_to_shrink_weights_or_cache(impl):
+    # 26 GB: 7.761 ms. 32 caches of 0.671 GB: 6.410 ms. In all 14.17 ms, 2,258 tokens/s. The arithmetic,
+    # 2 · 13·10⁹ · 32 / 989·10¹² = 0.84 ms, hides. int8 weights: 3.881 + 6.410; int8 cache: 7.761 + 3.205.
+    got = impl.decode_step_time(32, 13e9, 26e9, 671_088_640, H100)
+    assert got == pytest.approx(14.17e-3, abs=0.005e-3)
+    assert 32 / got == pytest.approx(2258, abs=1)
+    assert impl.decode_step_time(32, 13e9, 13e9, 671_088_640, H100) == pytest.approx(10.29e-3, abs=0.005e-3)
+    assert impl.decode_step_time(32, 13e9, 26e9, 335_544_320, H100) == pytest.approx(10.97e-3, abs=0.005e-3)
+
+
+@pytest.mark.exercise("budget.decode_step_time")
+def test_decode_step_time_beyond_the_critical_batch_is_arithmetic_plus_caches(impl):
+    # 1,000 sequences: 2 · 7.5·10⁹ · 1,000 / 10¹⁵ = 15 ms against 4.478 ms of reading; 1,000 caches of 3.35 MB: 1 ms.
+    got = impl.decode_step_time(1000, N_PARAMS, 15e9, 3.35e6, CHIP)
+    assert got != pytest.approx(15e-3, rel=1e-3), "caches hidden behind the arithmetic: their reading comes on top"
+    assert got != pytest.approx(5.478e-3, rel=1e-3), "reading only: a batch this large waits for the arithmetic"
+    assert got != pytest.approx(8.5e-3, rel=1e-3), "factor 2 forgotten: each parameter is multiplied and added"
+    assert got == pytest.approx(16e-3)
+
+
+@pytest.mark.exercise("budget.decode_step_time")
+@law
+@given(batch_size=st.integers(1, 2000), weights=st.floats(1e6, 1e12), cache=st.floats(0, 1e10))
+def test_decode_step_time_grows_with_the_batch_while_each_token_gets_cheaper(impl, batch_size, weights, cache):
+    now = impl.decode_step_time(batch_size, weights / 2, weights, cache, H100)
+    more = impl.decode_step_time(batch_size + 1, weights / 2, weights, cache, H100)
+    assert more >= now, "a larger batch is never faster"
+    assert more / (batch_size + 1) <= now / batch_size * (1 + 1e-12), "a larger batch never costs more a token"
+
+
+@pytest.mark.exercise("budget.critical_batch")
+def test_critical_batch_of_an_h100_is_295_at_16_bits(impl):
+    # 2 B / 3.35·10¹² B/s = 2 · B / 989·10¹²: B = 295.2. At 8 bits half: 147.6. 10¹⁵ FLOP/s: 298.5.
+    got = impl.critical_batch(H100)
+    assert got != 590, "factor 2 forgotten: each parameter is multiplied and added"
+    assert got == 295
+    assert impl.critical_batch(H100, weight_bits=8) == 147
+    assert impl.critical_batch(CHIP) == 298
+
+
+@pytest.mark.exercise("budget.crossover_batch")
+def test_crossover_batch_is_where_the_caches_outweigh_the_weights(impl):
+    # 16.06 / 1.0737 = 14.96: from 15 sequences on. 13B: 26 / 0.6711 = 38.7: from 39. Equal weights: from 2.
+    assert impl.crossover_batch(WEIGHTS, CACHE) == 15
+    got = impl.crossover_batch(26e9, 671_088_640)
+    assert got != 38, "at 38 sequences the weights still weigh more"
+    assert got == 39
+    assert impl.crossover_batch(2e9, 1e9) == 2
+
+
+@pytest.mark.exercise("budget.max_batch_for_tpot")
+def test_max_batch_for_tpot_of_10_ms_is_16(impl):
+    # 4.794 + 0.3205 · 16 = 9.92 ms; with 17, 10.24 ms. One alone takes 5.11 ms.
+    got = impl.max_batch_for_tpot(10e-3, N_PARAMS, WEIGHTS, CACHE, H100)
+    assert got != 17, "with 17 the step takes 10.24 ms"
+    assert got == 16
+    assert impl.max_batch_for_tpot(5.1e-3, N_PARAMS, WEIGHTS, CACHE, H100) == 0
+
+
+@pytest.mark.exercise("budget.max_batch_for_tpot")
+def test_max_batch_for_tpot_without_caches_is_limited_by_arithmetic(impl):
+    # 2 · 7.5·10⁹ / 10¹⁵ = 0.015 ms a sequence: 10 ms hold 666 of them.
+    assert impl.max_batch_for_tpot(10e-3, N_PARAMS, 15e9, 0, CHIP) == 666
+
+
+BAD_INPUT = [
+    ("weight_bytes", (-8e9,), "n_params"),
+    ("weight_bytes", (8e9, 0), "weight_bits"),
+    ("kv_bytes_per_token", (LLAMA_3_8B, 0), "kv_bits"),
+    ("kv_cache_bytes", (LLAMA_3_8B, -1), "n_tokens"),
+    ("kv_cache_bytes", (LLAMA_3_8B, 8192, 1.5), "batch_size"),
+    ("max_concurrent_requests", (80e9, 16e9, 0), "kv_bytes"),
+    ("max_concurrent_requests", (80e9, 16e9, 1e9, -1), "reserved_bytes"),
+    ("max_context", (80e9, 16e9, 131_072, 0), "batch_size"),
+    ("max_context", (80e9, 16e9, 131_072, 16, 1.0), "headroom"),
+    ("max_context", (80e9, 16e9, 131_072, 16, float("nan")), "headroom"),
+    ("gpus_needed", (0, 80e9), "total_bytes"),
+    ("positions_run", (0, 16, True), "n_prompt_tokens"),
+    ("positions_run", (8, -1, False), "n_new_tokens"),
+    ("kv_projections", (8, 16, True, 0), "n_layers"),
+    ("decode_step_time", (0, N_PARAMS, WEIGHTS, CACHE, H100), "batch_size"),
+    ("decode_step_time", (1, N_PARAMS, WEIGHTS, -1, H100), "kv_bytes"),
+    ("decode_step_time", (1, N_PARAMS, float("inf"), CACHE, H100), "weight_bytes"),
+    ("critical_batch", (H100, -16), "weight_bits"),
+    ("crossover_batch", (WEIGHTS, 0), "kv_bytes"),
+    ("max_batch_for_tpot", (0, N_PARAMS, WEIGHTS, CACHE, H100), "tpot_seconds"),
+    ("max_batch_for_tpot", (0.01, N_PARAMS, WEIGHTS, -1, H100), "kv_bytes"),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "blamed"),
+    [pytest.param(*c, marks=pytest.mark.exercise(f"budget.{c[0]}"), id=f"{c[0]}-{c[2]}") for c in BAD_INPUT],
+)
+def test_bad_input_is_refused_and_named_by(impl, function, arguments, blamed):
+    with pytest.raises(ValueError, match=f"{blamed} is .* must be "):
+        getattr(impl, function)(*arguments)
