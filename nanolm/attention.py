@@ -26,15 +26,13 @@ def attend(
     """
     B, N, T, H = q.shape
     K, S = k.shape[1:3]
-    if mask is None and T == S:
-        return F.scaled_dot_product_attention(q, k, v, is_causal=T > 1, enable_gqa=N != K)
-    if mask is None and T > 1:
+    if T == 1:
+        # The G queries of a group read the same keys: as G rows of one head, K and V are read once, not G times.
+        q = q.reshape(B, K, N // K, H)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask).reshape(B, N, 1, H)
+    if mask is None and T < S:
         mask = causal_mask(T, S, q.device)
-    # The G queries of a group read the same keys: as G·T rows of one head, K and V are read once, not G times.
-    q = q.reshape(B, K, N // K * T, H)
-    if mask is not None:
-        mask = mask.repeat(*[1] * (mask.ndim - 2), N // K, 1)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask).reshape(B, N, T, H)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=N != K)
 
 
 class Attention(nn.Module):

@@ -44,12 +44,14 @@ def load(
         FileNotFoundError: no such model; the message lists the shipped ones.
         ValueError: a tensor that is missing, unknown or of the wrong shape, or a configuration we cannot run.
     """
-    folder = _find(name)
+    folder = find_folder(name)
     config = ModelConfig.from_hf(_read_json(folder / "config.json"))
     tensors = _read_tensors(folder)
     with torch.device("meta"):  # no memory, no random numbers: every weight comes from the file
         model = NanoLM(config)
     state = from_hf_tensors(tensors, config, str(folder))
+    if config.tie_embeddings:
+        state["head.weight"] = state["embedding.weight"]
     model.load_state_dict({key: value.to(device, dtype) for key, value in state.items()}, assign=True)
     if config.tie_embeddings:
         model.head.weight = model.embedding.weight
@@ -130,7 +132,7 @@ def _hf_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     return {part: by_part[part.split(".")[-2]] for _, theirs in _names(config) for part in theirs}
 
 
-def _find(name: str | Path) -> Path:
+def find_folder(name: str | Path) -> Path:
     for folder in (Path(name), SHIPPED / name):
         if (folder / "config.json").is_file():
             return folder

@@ -64,15 +64,16 @@ class ModelConfig:
         """
         _refuse_what_we_lack(hf)
         known = dict(hf)
-        known.setdefault("num_key_value_heads", known.get("num_attention_heads"))
-        known["num_key_value_heads"] = known["num_key_value_heads"] or known.get("num_attention_heads")
+        if known.get("num_key_value_heads") is None:
+            known["num_key_value_heads"] = known.get("num_attention_heads")
         known.setdefault("tie_word_embeddings", False)
         known.setdefault("bos_token_id", None)
         known.setdefault("rms_norm_eps", 1e-6)
         missing = [name for name in _HF_NAMES.values() if name not in known and name != "head_dim"]
         if missing:
             raise ValueError(f"config.json lacks {', '.join(missing)}")
-        known["head_dim"] = known.get("head_dim") or known["hidden_size"] // known["num_attention_heads"]
+        if known.get("head_dim") is None:  # max: zero heads get their message from the check of the sizes
+            known["head_dim"] = known["hidden_size"] // max(1, known["num_attention_heads"])
         eos = known.get("eos_token_id")
         eos_ids = () if eos is None else tuple(eos) if isinstance(eos, list) else (eos,)
         return cls(
@@ -106,7 +107,7 @@ def _refuse_what_we_lack(hf: dict[str, Any]) -> None:
     """A model that runs with a part silently left out is worse than one that does not load."""
     allowed = {
         "model_type": (hf.get("model_type", "llama"), ("llama",)),
-        "rope_type": (_rope(hf).get("rope_type", "default"), ("default", None)),
+        "rope_type": (_rope(hf).get("rope_type", _rope(hf).get("type", "default")), ("default", None)),
         "hidden_act": (hf.get("hidden_act", "silu"), ("silu",)),
         "attention_bias": (hf.get("attention_bias", False), (False, None)),
         "mlp_bias": (hf.get("mlp_bias", False), (False, None)),

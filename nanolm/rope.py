@@ -42,8 +42,14 @@ def _angles(x: Tensor, offset: int | Tensor, theta: float) -> tuple[Tensor, Tens
         return cos[positions].unsqueeze(1), sin[positions].unsqueeze(1)  # (B, 1, T, H)
     if offset < 0:
         raise ValueError(f"offset is {offset}; it counts the tokens before this pass, so it must be 0 or more")
-    cos, sin = _table(H, theta, _table_size(offset + T), x.dtype, x.device)
-    return cos[offset : offset + T], sin[offset : offset + T]  # (T, H)
+    return _rows(H, theta, offset, T, x.dtype, x.device)
+
+
+@lru_cache(maxsize=8)  # every layer of a pass asks for the same rows
+def _rows(H: int, theta: float, offset: int, T: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    cos, sin = _table(H, theta, _table_size(offset + T), dtype, device)
+    with torch.inference_mode(False):
+        return cos[offset : offset + T], sin[offset : offset + T]  # (T, H)
 
 
 def _table_size(positions: int) -> int:

@@ -4,6 +4,7 @@ Every filter works on rows (…, V), keeps at least one token of each and return
 Probabilities are float64: ratios and running sums of them decide which token comes out.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,7 +68,7 @@ def temperature_probs(logits: Float[Tensor, "... V"], temperature: float) -> Flo
     _check_temperature(temperature)
     logits = logits.double()
     largest = logits.max(dim=-1, keepdim=True).values
-    if not largest.isfinite().all():
+    if not math.isfinite(largest.sum().item()):
         raise ValueError("logits hold NaN, +inf, or a row of -inf only; each row needs a finite score and no NaN")
     if temperature == 0:
         return torch.zeros_like(logits).scatter_(-1, logits.argmax(dim=-1, keepdim=True), 1.0)

@@ -39,7 +39,7 @@ def rotate(x: Tensor, positions: Sequence[int], theta: float = 10_000.0) -> Tens
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, sees: Callable[[int], Sequence[int]] | None = None) -> Tensor:
-    """Softmax attention, query by query. Query t sees the positions sees(t); by default causally, as the last T of S."""
+    """Softmax attention, query by query. Query t sees the positions sees(t), by default all up to its own S - T + t."""
     B, N, T, H = q.shape
     K, S = k.shape[1:3]
     result = torch.zeros_like(q)

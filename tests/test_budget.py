@@ -91,6 +91,7 @@ def test_kv_cache_bytes_multiply_tokens_and_sequences(impl):
         (LLAMA_3_8B, 1000, 1, 0.131072),
         (LLAMA_3_8B, 1000, 20, 2.62144),
     ],
+    ids=lambda value: getattr(value, "name", None),
 )
 def test_kv_cache_bytes_of_known_models(impl, shape, n_tokens, batch_size, gigabytes):
     got = impl.kv_cache_bytes(shape, n_tokens, batch_size)

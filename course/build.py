@@ -1,0 +1,166 @@
+"""Everything that is made from the lessons: solution notebooks, released notebooks, exercises/, the registry.
+
+All of it is built in memory first. Files are replaced only after everything has been built, so a build that fails
+leaves the old ones; and none is replaced that somebody has edited since it was built.
+"""
+
+import difflib
+import hashlib
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import CourseError
+from .lesson import ExerciseCell, Lesson, lessons
+from .notebook import solution_notebook, to_text
+from .paths import ROOT, read, write
+from .registry import FILE as REGISTRY
+from .registry import Exercise, registry, to_json
+from .release import release
+from .source import Module
+from .startpage import start_page
+from .stubs import stub_file
+
+MANIFEST = "course/built.json"
+STUDENTS_OWN = "exercises/"
+_CUT = 30  # lines of a diff that are shown
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a build did: paths written, and paths left alone because they hold a student's work."""
+
+    written: list[str]
+    kept: list[str]
+
+
+def build(root: Path = ROOT, force: bool = False) -> Outcome:
+    """Build everything under root and return what changed.
+
+    Raises:
+        CourseError: a lesson is malformed, or a built file was edited by hand (force=True overwrites it).
+    """
+    built = build_all(root)
+    known = _manifest(root)
+    changed = [path for path, text in built.items() if _on_disk(root / path) != text]
+    edited = [path for path in changed if _is_edited(root / path, known.get(path))]
+    kept = [] if force else [path for path in edited if path.startswith(STUDENTS_OWN)]
+    refused = [] if force else [path for path in edited if path not in kept]
+    if refused:
+        raise CourseError(_edited_message(refused))
+    written = [path for path in changed if path not in kept]
+    for path in written:
+        write(root / path, built[path])
+    _write_manifest(root, built)
+    registry.cache_clear()
+    return Outcome(written, kept)
+
+
+def check_build(root: Path = ROOT) -> list[str]:
+    """Return one report per file that differs from what a build would write, each with a short diff."""
+    built = build_all(root)
+    built[MANIFEST] = _manifest_text(built)
+    reports = []
+    for path, text in built.items():
+        old = _on_disk(root / path)
+        if old is None:
+            reports.append(f"{path} is missing")
+        elif old != text:
+            diff = difflib.unified_diff(old.splitlines(), text.splitlines(), "committed", "rebuilt", lineterm="", n=1)
+            reports.append("\n".join([f"{path} differs from its source", *list(diff)[:_CUT]]))
+    gone = [path for path in _manifest(root) if path not in built and (root / path).exists()]
+    return reports + [f"{path} was built once, and no lesson makes it any more: delete it" for path in gone]
+
+
+def build_all(root: Path) -> dict[str, str]:
+    """Return the text of every built file by its path from root; nothing under root is touched."""
+    found = lessons(root / "solutions")
+    exercises = [exercise for lesson in found for exercise in exercises_of(lesson)]
+    _refuse_twins(exercises)
+    asked = {exercise.module for exercise in exercises}
+    modules = {name: _module(root, name) for name in sorted(asked)}
+    notebooks = {lesson.name: to_text(solution_notebook(lesson, modules, exercises)) for lesson in found}
+    files = {f"solutions/{name}/{name}.ipynb": text for name, text in notebooks.items()}
+    files |= {f"notebooks/{name}/{name}.ipynb": text for name, text in _released(notebooks).items()}
+    files["notebooks/start.ipynb"] = to_text(start_page(root, found))
+    files |= {f"exercises/{name}.py": stub_file(module, exercises) for name, module in modules.items()}
+    files[REGISTRY.as_posix()] = to_json(exercises, [entry for lesson in found for entry in _written_of(lesson)])
+    return files
+
+
+def exercises_of(lesson: Lesson) -> list[Exercise]:
+    """Return a lesson's exercises, numbered."""
+    notebook = f"notebooks/{lesson.name}/{lesson.name}.ipynb"
+    return [
+        Exercise(number, task.name, task.module, task.targets, notebook, **task.fields)
+        for number, task in lesson.tasks
+        if isinstance(task, ExerciseCell)
+    ]
+
+
+def _written_of(lesson: Lesson) -> list[dict]:
+    return [
+        {"number": number, "name": task.name, "week": lesson.week, **task.fields}
+        for number, task in lesson.tasks
+        if not isinstance(task, ExerciseCell)
+    ]
+
+
+def _refuse_twins(exercises: list[Exercise]) -> None:
+    numbers: dict[str, str] = {}
+    for exercise in exercises:
+        for name in {exercise.name, *exercise.full_names}:
+            if name in numbers:
+                first, again = numbers[name], exercise.number
+                raise CourseError(f"{name} is exercise {first} and again {again}; a name is asked once")
+            numbers[name] = exercise.number
+
+
+def _module(root: Path, name: str) -> Module:
+    path = root / "nanolm" / f"{name}.py"
+    if not path.exists():
+        raise CourseError(f"an exercise names nanolm.{name}, and there is no nanolm/{name}.py")
+    return Module.parse(name, read(path))
+
+
+def _released(notebooks: dict[str, str]) -> dict[str, str]:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        for name, text in notebooks.items():
+            write(Path(folder) / "solutions" / name / f"{name}.ipynb", text)
+        return {name: to_text(notebook) for name, notebook in release(Path(folder), list(notebooks)).items()}
+
+
+def _on_disk(path: Path) -> str | None:
+    return read(path) if path.exists() else None
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _is_edited(path: Path, known: str | None) -> bool:
+    return path.exists() and _hash(read(path)) != known
+
+
+def _manifest(root: Path) -> dict[str, str]:
+    path = root / MANIFEST
+    return json.loads(read(path)) if path.exists() else {}
+
+
+def _manifest_text(built: dict[str, str]) -> str:
+    return json.dumps({path: _hash(text) for path, text in built.items()}, indent=1) + "\n"
+
+
+def _write_manifest(root: Path, built: dict[str, str]) -> None:
+    text = _manifest_text(built)
+    if _on_disk(root / MANIFEST) != text:
+        write(root / MANIFEST, text)
+
+
+def _edited_message(paths: list[str]) -> str:
+    lines = [f"edited by hand since the last build, so left alone: {', '.join(paths)}"]
+    for path in paths:
+        if path.startswith("solutions/"):
+            lines.append(f"to take the edit over into its source: course adopt {path}")
+    return "\n".join([*lines, "to throw the edits away: course build --force"])

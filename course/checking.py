@@ -1,0 +1,73 @@
+"""`check("residual_distribution")` in a notebook: the published tests against the answer that stands in it."""
+
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from .errors import CheckFailed, CourseError, NotYetWritten
+from .implementation import Notebook
+from .outcomes import Outcome
+from .registry import Exercise, find
+from .runner import run_exercises
+
+SECONDS = 60
+_SHOWN = 5  # complaints spelled out; more than that hides the first
+
+
+def check(name: str, answers: Mapping[str, Any] | None = None) -> None:
+    """Run the tests of one exercise and print one line when all of them pass.
+
+    Args:
+        name: "residual_distribution", "speculative.residual_distribution" or "4.1".
+        answers: the namespace with the answer; None means this notebook's.
+
+    Raises:
+        CourseError: no such exercise, or no answer in the notebook.
+        NotYetWritten: the answer is still the line that raises this.
+        CheckFailed: tests failed, a paragraph for each.
+    """
+    exercise = find(name)
+    answers = _notebook() if answers is None else answers
+    _require_defined(exercise, answers)
+    run = run_exercises([exercise], Notebook(answers), SECONDS)
+    if run.error:
+        raise CourseError(f"the tests of {exercise.name} could not be run: {run.error}")
+    failed = [outcome for outcome in run.outcomes if not outcome.passed]
+    if any(outcome.unwritten for outcome in failed):
+        raise NotYetWritten(exercise.not_yet_written)
+    if failed:
+        raise CheckFailed(report(exercise, failed, len(run.outcomes)))
+    print(f"{exercise.name}: {_count(len(run.outcomes), 'test')} passed, {_count(exercise.points, 'point')}")
+
+
+def report(exercise: Exercise, failed: list[Outcome], total: int) -> str:
+    """Return a heading and a paragraph for each failed test."""
+    lines = [f"{exercise.name}: {len(failed)} of {_count(total, 'test')} failed"]
+    tests_by_message: dict[str, list[str]] = {}
+    for outcome in failed:
+        tests_by_message.setdefault(outcome.message, []).append(outcome.sentence)
+    for message, sentences in list(tests_by_message.items())[:_SHOWN]:
+        alike = f" (and {len(sentences) - 1} more like it)" if len(sentences) > 1 else ""
+        lines.append(f"- {sentences[0]}{alike}:\n{textwrap.indent(message, '  ')}")
+    if len(tests_by_message) > _SHOWN:
+        lines.append(f"and {len(tests_by_message) - _SHOWN} other complaints; begin with the first")
+    return "\n\n".join(lines)
+
+
+def _notebook() -> Mapping[str, Any]:
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    if shell is None:
+        raise CourseError("check looks for the answer in a notebook, and this is none: call check(name, vars())")
+    return shell.user_ns
+
+
+def _require_defined(exercise: Exercise, answers: Mapping[str, Any]) -> None:
+    for name in dict.fromkeys(target.split(".")[0] for target in exercise.targets):
+        if name not in answers:
+            raise CourseError(f"{name} is not defined yet in this notebook: run the cell above, where it is written")
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -1,0 +1,74 @@
+"""The command `course`."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from .errors import CourseError
+
+say = Console(highlight=False, soft_wrap=True)
+
+
+class _App(typer.Typer):
+    """A CourseError ends the command with its message and exit code 1, not with a traceback."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().__call__(*args, **kwargs)
+        except CourseError as error:
+            Console(stderr=True, highlight=False, soft_wrap=True).print(f"[red]error:[/red] {escape(str(error))}")
+            sys.exit(1)
+
+
+app = _App(no_args_is_help=True, add_completion=False, help="Build, check and follow the course.")
+
+
+@app.command()
+def build(force: Annotated[bool, typer.Option(help="Overwrite files that were edited by hand.")] = False) -> None:
+    """Make the notebooks, exercises/ and the list of exercises from the lessons in solutions/."""
+    from .build import build as run
+
+    outcome = run(force=force)
+    for path in outcome.written:
+        say.print(f"wrote {path}")
+    for path in outcome.kept:
+        say.print(f"left  {path}: it holds answers of yours (--force replaces it)")
+    if not outcome.written:
+        say.print("everything was up to date")
+
+
+@app.command("check-build")
+def check_build() -> None:
+    """Build into memory and compare with the files here; exit 1 and name each that differs."""
+    from .build import check_build as run
+
+    reports = run()
+    for report in reports:
+        say.print(escape(report))
+    if reports:
+        raise typer.Exit(1)
+    say.print("every built file matches its source")
+
+
+@app.command()
+def status(
+    week: Annotated[int | None, typer.Option(help="Only this week.")] = None,
+    impl: Annotated[str, typer.Option(help="Whose answers: exercises, nanolm, or a folder.")] = "exercises",
+) -> None:
+    """Say which exercises are written, which pass, and what to do next."""
+    from .implementation import chosen
+    from .registry import registry
+    from .status import show, standings
+
+    exercises = [exercise for exercise in registry() if week in (None, exercise.week)]
+    if not exercises and week is not None:
+        weeks = sorted({exercise.week for exercise in registry()})
+        raise CourseError(f"week is {week}; there are exercises for weeks {', '.join(map(str, weeks))}")
+    show(standings(exercises, chosen(impl)), say)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,26 @@
+"""What can go wrong, said in a sentence: each of these errors is shown without a traceback."""
+
+
+class CourseError(Exception):
+    """A request that cannot be met; the message says what was asked, and what is possible."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what a notebook shows of this error: the message only."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class NotYetWritten(NotImplementedError):
+    """An exercise that nobody has answered yet."""
+
+    def __init__(self, message: str = "not written yet: put your code in the place of this line") -> None:
+        super().__init__(message)
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]
+
+
+class CheckFailed(AssertionError):
+    """Tests of an exercise failed; the message has a paragraph for each."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]

@@ -1,0 +1,107 @@
+"""Figures in notebooks: one look, readable in light and dark themes and on a narrow page, each with a text in its place.
+
+A plot is shown as an image with alternative text, for readers who cannot see it and for pages where it does not load.
+"""
+
+import base64
+import html
+import io
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+# Okabe and Ito's colours: told apart also with colour-blind eyes, and in grey by their lightness.
+BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#8A8A8A"
+LINES = (BLUE, ORANGE, GREEN, RED, "#CC79A7", "#56B4E9")
+
+_STYLE = {
+    "figure.facecolor": "white",  # a white card: black text on it reads in either theme
+    "figure.dpi": 110,
+    "font.size": 10.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#E4E4E4",
+    "axes.axisbelow": True,
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "nanolm",  # equal figures are equal bytes
+}
+
+
+def figure(width: float = 6.4, height: float = 3.6, columns: int = 1, **options) -> tuple[Figure, Axes]:
+    """Return (figure, axes) in the course's look; with several columns, axes is an array. Sizes in inches."""
+    with plt.rc_context(_STYLE):
+        return plt.subplots(1, columns, figsize=(width, height), layout="constrained", **options)
+
+
+def show(fig: Figure, alt: str) -> None:
+    """Show the figure as an image as wide as the page allows; `alt` says in words what is to be seen.
+
+    Raises:
+        ValueError: no alternative text.
+    """
+    if not alt.strip():
+        raise ValueError("alt is empty; say in a sentence what the figure shows")
+    from IPython.display import display
+
+    display({"text/html": image_html(fig, alt), "text/plain": alt}, raw=True)
+    plt.close(fig)
+
+
+def image_html(fig: Figure, alt: str) -> str:
+    """Return the figure as an <img> element, an SVG inside it."""
+    buffer = io.BytesIO()
+    with plt.rc_context(_STYLE):
+        fig.savefig(buffer, format="svg", metadata={"Date": None})
+    data = base64.b64encode(buffer.getvalue()).decode("ascii")
+    width = round(fig.get_figwidth() * _STYLE["figure.dpi"])
+    return (
+        f'<img alt="{html.escape(alt, quote=True)}" src="data:image/svg+xml;base64,{data}" '
+        f'style="width:{width}px;max-width:100%;height:auto;background:white;border-radius:6px">'
+    )
+
+
+def draw_rounds(rounds: Sequence, decode, title: str = "") -> Figure:
+    """Draw rounds of speculation, one a line: kept guesses, the rejected one, what came instead, the bonus.
+
+    Args:
+        rounds: `nanolm.speculative.Round` objects (drafted, tokens).
+        decode: token id to text.
+    """
+    longest = max(max(len(done.drafted), len(done.tokens)) for done in rounds)
+    fig, ax = figure(max(6.4, 1.15 * longest + 1), 0.72 * len(rounds) + 0.9)
+    for line, done in enumerate(rounds):
+        for column, (label, colour, struck) in enumerate(_boxes(done, decode)):
+            box = {"boxstyle": "round,pad=0.32", "facecolor": colour + "30", "edgecolor": colour}
+            text = ax.text(column, -line, label, ha="center", va="center", family="monospace", fontsize=9, bbox=box)
+            if struck:
+                text.set_color(GREY)
+                ax.plot([column - 0.38, column + 0.38], [-line, -line], color=RED, linewidth=1.4, zorder=5)
+    ax.set(xlim=(-0.7, longest + 0.9), ylim=(-len(rounds) + 0.45, 0.55), title=title)
+    ax.set_yticks([-line for line in range(len(rounds))], [f"round {line + 1}" for line in range(len(rounds))])
+    ax.set_xticks([])
+    ax.grid(False)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+    kinds = [("kept guess", BLUE), ("rejected guess", RED), ("drawn from the residual", ORANGE), ("bonus token", GREEN)]
+    handles = [plt.Rectangle((0, 0), 1, 1, facecolor=colour + "30", edgecolor=colour) for _, colour in kinds]
+    fig.legend(handles, [name for name, _ in kinds], loc="outside lower left", ncols=4, fontsize=8.5)
+    return fig
+
+
+def _boxes(done, decode) -> list[tuple[str, str, bool]]:
+    """(text, colour, struck out) of each box of a round, from left to right."""
+
+    def text(token: int) -> str:
+        return decode([token]).replace("\n", "↵").replace(" ", "·") or "?"
+
+    kept = len(done.tokens) - 1
+    boxes = [(text(token), BLUE, False) for token in done.tokens[:kept]]
+    if kept < len(done.drafted):
+        boxes += [(text(done.drafted[kept]), RED, True), (text(done.tokens[-1]), ORANGE, False)]
+        return boxes
+    return [*boxes, (text(done.tokens[-1]), GREEN, False)]

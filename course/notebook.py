@@ -1,0 +1,157 @@
+"""From a lesson to its solution notebook: an exercise becomes text, an answer cell and a locked check."""
+
+import hashlib
+import re
+
+import nbformat
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from .errors import CourseError
+from .lesson import BEGIN, END, Cell, ExerciseCell, Lesson, WrittenCell
+from .registry import Exercise
+from .source import Module, body_span, defined_names, free_names, import_lines
+
+FIRST_CODE = "from course import NotYetWritten, check"
+METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+def to_text(notebook) -> str:
+    """Return a notebook as the text of its file, the same for the same content."""
+    return nbformat.writes(notebook, version=4) + "\n"
+
+
+def solution_notebook(lesson: Lesson, modules: dict[str, Module], exercises: list[Exercise]):
+    """Return the notebook with every answer in it, each between the markers that nbgrader cuts out.
+
+    Raises:
+        CourseError: two exercises of one name, a name that is not in the module, code that is not Python.
+    """
+    numbers = {task.index: number for number, task in lesson.tasks}
+    by_number = {exercise.number: exercise for exercise in exercises}
+    cells, defined = [], set()
+    for cell in lesson.cells:
+        number = numbers.get(cell.index)
+        if isinstance(cell, ExerciseCell):
+            new = _exercise_cells(cell, by_number[number], modules[cell.module], defined)
+        elif isinstance(cell, WrittenCell):
+            new = _written_cells(cell, number)
+        else:
+            new = [plain_cell(cell)]
+        for made in new:
+            if made.cell_type == "code":
+                defined |= _defined(made.source, lesson)
+        cells += new
+    _insert_first_code(cells)
+    give_ids(cells)
+    return new_notebook(cells=cells, metadata=METADATA)
+
+
+def python_of(source: str) -> str:
+    """Return a code cell as plain Python: lines of IPython's own (%, !) become `pass`, which keeps line numbers."""
+    if source.startswith("%%"):
+        return ""
+    return re.sub(r"(?m)^([ \t]*)[%!].*$", r"\1pass", source)
+
+
+def _defined(source: str, lesson: Lesson) -> set[str]:
+    try:
+        return defined_names(python_of(source))
+    except SyntaxError as error:
+        first = source.splitlines()[0]
+        raise CourseError(f"{lesson.path.name}: {error.msg} in the cell that starts {first!r}") from None
+
+
+def plain_cell(cell: Cell):
+    make = new_code_cell if cell.kind == "code" else new_markdown_cell
+    made = make(cell.text)
+    if "tags" in cell.metadata:
+        made.metadata["tags"] = cell.metadata["tags"]
+    return made
+
+
+def _exercise_cells(cell: ExerciseCell, exercise: Exercise, module: Module, defined: set[str]) -> list:
+    answer = new_code_cell(answer_source(cell, module, defined))
+    answer.metadata["nbgrader"] = _nbgrader(cell.slug, solution=True)
+    check = new_code_cell(f'check("{exercise.name}")')
+    check.metadata["nbgrader"] = _nbgrader(f"{cell.slug}-check", grade=True, locked=True, points=exercise.points)
+    text = new_markdown_cell(_exercise_text(cell, exercise))
+    text.metadata["nbgrader"] = _nbgrader(f"{cell.slug}-text", locked=True)
+    return [text, answer, check]
+
+
+def _exercise_text(cell: ExerciseCell, exercise: Exercise) -> str:
+    return "\n".join(
+        [
+            f"### Exercise {exercise.number} · {cell.title}",
+            "",
+            f"{_effort(cell.fields)} · `nanolm/{cell.module}.py`",
+            "",
+            f"**What is tested.** {exercise.tested}",
+            "",
+            f"**Why it matters.** {exercise.why}",
+            "",
+            f"<details><summary>Hint</summary>\n\n{exercise.hint}\n\n</details>",
+            "",
+            f"In an editor instead: write it in `exercises/{cell.module}.py`, then run",
+            f"`{exercise.command}`",
+        ]
+    )
+
+
+def _effort(fields: dict) -> str:
+    points = "1 point" if fields["points"] == 1 else f"{fields['points']} points"
+    return f"{points} · {fields['minutes']} minutes · difficulty {fields['difficulty']} of 5"
+
+
+def answer_source(cell: ExerciseCell, module: Module, defined: set[str]) -> str:
+    """Return the answer cell: the imports that the notebook lacks, then the definition, its bodies marked."""
+    node, lines = module.find(cell.imported), module.text.splitlines()
+    spans = [body_span(module.find(target), lines, target) for target in cell.targets]
+    start, end = module.first_line(node), max(node.end_lineno, *(last for _, last in spans))
+    # From the bottom up, so that a marker moves no line that is still to be marked.
+    for first, last in sorted(spans, reverse=True):
+        indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
+        lines.insert(last, indent + END)
+        lines.insert(first - 1, indent + BEGIN)
+    lines = lines[start - 1 : end + 2 * len(spans)]
+    definition = "\n".join(lines)
+    imports = import_lines(module, free_names(definition) - defined)
+    return "\n".join([*imports, "", "", definition] if imports else [definition])
+
+
+def _written_cells(cell: WrittenCell, number: str) -> list:
+    heading = f"### Exercise {number} · {cell.title}\n\n{_effort(cell.fields)} · graded by hand"
+    question = new_markdown_cell(f"{heading}\n\n{cell.question}")
+    question.metadata["nbgrader"] = _nbgrader(f"{cell.slug}-text", locked=True)
+    answer = new_markdown_cell(f"{BEGIN}\n{cell.answer}\n{END}")
+    answer.metadata["nbgrader"] = _nbgrader(cell.slug, grade=True, solution=True, points=cell.fields["points"])
+    return [question, answer]
+
+
+def _nbgrader(grade_id: str, grade=False, solution=False, locked=False, points: int | None = None) -> dict:
+    made = {"grade": grade, "grade_id": grade_id, "locked": locked, "solution": solution, "task": False}
+    made["schema_version"] = 3
+    return made if points is None else made | {"points": points}
+
+
+def _insert_first_code(cells: list) -> None:
+    """The names that every answer and check needs, in the first code cell, unless the lesson has them there."""
+    first = next((i for i, cell in enumerate(cells) if cell.cell_type == "code"), None)
+    if first is not None and "NotYetWritten" not in cells[first].source:
+        cells.insert(first, new_code_cell(FIRST_CODE))
+
+
+def give_ids(cells: list) -> None:
+    """Ids from names or from content: editing one cell changes one id, and a rebuild changes none."""
+    taken: dict[str, int] = {}
+    for cell in cells:
+        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
+        digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:12]
+        base = grade_id or f"cell-{digest}"
+        taken[base] = taken.get(base, 0) + 1
+        if grade_id and taken[base] > 1:
+            raise CourseError(f"the name {grade_id!r} is used twice in one notebook; that would abort nbgrader")
+        cell["id"] = base[:60] if taken[base] == 1 else f"{base}-{taken[base]}"

@@ -1,0 +1,19 @@
+"""Where things are, and how a file is written: UTF-8, LF, all of it or nothing."""
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def read(path: Path) -> str:
+    """Return the text of a file, with LF whatever a checkout made of its line ends."""
+    return path.read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old text or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    half = path.with_name(path.name + ".half")
+    half.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(half, path)

@@ -1,0 +1,98 @@
+"""The list of exercises, `course/registry.json`: built from the lessons, read by everything else."""
+
+import json
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+
+from .errors import CourseError
+from .paths import ROOT, read
+
+FILE = Path("course/registry.json")
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise.
+
+    Attributes:
+        number: week.order, "4.1".
+        name: what `check` calls it, "residual_distribution" or "KVCache.update".
+        module: the engine's module, "speculative".
+        targets: the functions or methods asked, "residual_distribution" or "KVCache.update".
+        notebook: the released notebook, a path from the root with forward slashes.
+    """
+
+    number: str
+    name: str
+    module: str
+    targets: tuple[str, ...]
+    notebook: str
+    points: int
+    minutes: int
+    difficulty: int
+    tested: str
+    why: str
+    hint: str
+
+    @property
+    def full_names(self) -> list[str]:
+        """The targets as test markers spell them: "speculative.residual_distribution"."""
+        return [f"{self.module}.{target}" for target in self.targets]
+
+    @property
+    def week(self) -> int:
+        """The week it belongs to."""
+        return int(self.number.split(".")[0])
+
+    @property
+    def test_file(self) -> str:
+        """The file with its tests, from the root."""
+        return f"tests/test_{self.module}.py"
+
+    @property
+    def command(self) -> str:
+        """What an editor user types to test this exercise."""
+        keys = " or ".join(dict.fromkeys(target.split(".")[-1] for target in self.targets))
+        quoted = f'"{keys}"' if " " in keys else keys
+        return f"NANOLM_IMPL=exercises python -m pytest {self.test_file} -k {quoted}"
+
+    @property
+    def not_yet_written(self) -> str:
+        """One line: which exercise this is, where it is explained, where it goes, how it is tested."""
+        return (
+            f"exercise {self.number} {self.name} is not written yet: read {self.notebook}, "
+            f"write it in exercises/{self.module}.py, then run: {self.command}"
+        )
+
+
+def to_json(exercises: list[Exercise], written: list[dict]) -> str:
+    """Return the text of registry.json."""
+    listing = {"exercises": [asdict(exercise) for exercise in exercises], "written": written}
+    return json.dumps(listing, indent=1, ensure_ascii=False) + "\n"
+
+
+@cache
+def registry(root: Path = ROOT) -> list[Exercise]:
+    """Return all exercises in the order of the course; raise CourseError if the course was never built."""
+    path = root / FILE
+    if not path.exists():
+        raise CourseError(f"{FILE.as_posix()} is missing; `course build` makes it")
+    return [Exercise(**entry | {"targets": tuple(entry["targets"])}) for entry in json.loads(read(path))["exercises"]]
+
+
+def find(name: str, exercises: list[Exercise] | None = None) -> Exercise:
+    """Return the exercise with a name, full name or number; raise CourseError with the nearest names otherwise."""
+    exercises = registry() if exercises is None else exercises
+    by_key: dict[str, Exercise] = {}
+    for exercise in exercises:
+        full = f"{exercise.module}.{exercise.name}"
+        for key in (exercise.number, full, exercise.name, *exercise.full_names, *exercise.targets):
+            by_key.setdefault(key, exercise)
+    if name in by_key:
+        return by_key[name]
+    names = [exercise.name for exercise in exercises]
+    near = get_close_matches(str(name), by_key, n=3)
+    offer = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
+    raise CourseError(f"there is no exercise {name!r}; {offer}")

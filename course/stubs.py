@@ -1,0 +1,47 @@
+"""From an engine module to its file in exercises/: the same text, the bodies of the exercises gone."""
+
+import ast
+import textwrap
+
+from .registry import Exercise
+from .source import Module, body_span
+
+_IMPORT = "from course import NotYetWritten"
+_WIDTH = 110
+
+
+def stub_file(module: Module, exercises: list[Exercise]) -> str:
+    """Return the module's text with each asked body replaced by a line that raises NotYetWritten."""
+    lines = module.text.splitlines()
+    spans = {
+        body_span(module.find(target), lines, target): exercise
+        for exercise in exercises
+        if exercise.module == module.name
+        for target in exercise.targets
+    }
+    for first, last in sorted(spans, reverse=True):
+        indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
+        lines[first - 1 : last] = _raise(spans[first, last].not_yet_written, indent)
+    return "\n".join(_with_import(lines, module)) + "\n"
+
+
+def _raise(message: str, indent: str) -> list[str]:
+    """The statement, its one-line message cut into literals that fit the page."""
+    pieces = textwrap.wrap(message, _WIDTH - len(indent), drop_whitespace=False, break_on_hyphens=False)
+    literals = [f"{indent}    {_literal(piece)}" for piece in pieces]
+    return [f"{indent}raise NotYetWritten(", *literals, f"{indent})"]
+
+
+def _literal(text: str) -> str:
+    return f"'{text}'" if '"' in text else f'"{text}"'
+
+
+def _with_import(lines: list[str], module: Module) -> list[str]:
+    """Our import goes after the module's last, or after its docstring where it imports nothing."""
+    last = 0
+    for node in module.tree.body:
+        is_docstring = node is module.tree.body[0] and isinstance(node, ast.Expr)
+        if isinstance(node, ast.Import | ast.ImportFrom) or is_docstring:
+            last = node.end_lineno
+    # Bodies stand behind every import, so the replaced lines have moved nothing here.
+    return [*lines[:last], "", _IMPORT, *lines[last:]]

@@ -1,0 +1,26 @@
+"""nbgrader for this course: instructors edit solutions/, students open notebooks/, private things lie in grading/."""
+
+from pathlib import Path
+
+c = get_config()  # nbgrader defines it before it runs this file
+
+root = Path(__file__).resolve().parent
+# nbgrader does not make it, and without it the gradebook cannot be opened.
+(root / "grading").mkdir(exist_ok=True)
+
+c.CourseDirectory.root = str(root)
+c.CourseDirectory.source_directory = "solutions"
+c.CourseDirectory.release_directory = "notebooks"
+c.CourseDirectory.submitted_directory = "grading/submitted"
+c.CourseDirectory.autograded_directory = "grading/autograded"
+c.CourseDirectory.feedback_directory = "grading/feedback"
+c.CourseDirectory.db_url = f"sqlite:///{(root / 'grading' / 'gradebook.db').as_posix()}"
+
+c.ClearSolutions.code_stub = {"python": "# Write your code here, in the place of the next line.\nraise NotYetWritten"}
+c.ClearSolutions.text_stub = "YOUR ANSWER HERE"
+
+# An answer that loops, or prints for ever, must cost seconds and not the whole batch.
+c.ExecutePreprocessor.timeout = 180
+c.ExecutePreprocessor.interrupt_on_timeout = True
+c.ExecutePreprocessor.iopub_timeout = 30
+c.ExecutePreprocessor.startup_timeout = 120

@@ -1,0 +1,139 @@
+"""`nanolm/config.py`: shapes that cannot be are refused, and a Hugging Face config.json is read as its writer meant it."""
+
+import pytest
+from tiny_models import tiny_config
+
+from nanolm.config import ModelConfig
+
+# What SmolLM2-135M's config.json says, as far as the engine cares.
+HF = {
+    "model_type": "llama",
+    "vocab_size": 49_152,
+    "hidden_size": 576,
+    "num_hidden_layers": 30,
+    "num_attention_heads": 9,
+    "num_key_value_heads": 3,
+    "intermediate_size": 1536,
+    "max_position_embeddings": 8192,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 100_000,
+    "tie_word_embeddings": True,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "hidden_act": "silu",
+}
+
+
+def hf(**changes):
+    """HF with changes; a value of None takes the entry out."""
+    return {key: value for key, value in {**HF, **changes}.items() if value is not None}
+
+
+def test_from_hf_translates_every_name():
+    assert ModelConfig.from_hf(HF) == ModelConfig(
+        vocab_size=49_152,
+        d_model=576,
+        n_layers=30,
+        n_heads=9,
+        n_kv_heads=3,
+        head_dim=64,
+        d_ff=1536,
+        max_positions=8192,
+        rope_theta=100_000.0,
+        norm_eps=1e-5,
+        tie_embeddings=True,
+        bos_token_id=1,
+        eos_token_ids=(2,),
+    )
+
+
+@pytest.mark.parametrize("absent", [{}, {"head_dim": None}])
+def test_from_hf_without_head_dim_shares_the_width_among_the_heads(absent):
+    assert ModelConfig.from_hf({**HF, **absent}).head_dim == 64  # 576 / 9
+
+
+def test_from_hf_believes_a_head_dim_that_is_not_width_over_heads():
+    assert ModelConfig.from_hf(hf(head_dim=128)).head_dim == 128
+
+
+@pytest.mark.parametrize("absent", [hf(num_key_value_heads=None), {**HF, "num_key_value_heads": None}])
+def test_from_hf_without_key_value_heads_is_multi_head_attention(absent):
+    assert ModelConfig.from_hf(absent).n_kv_heads == 9
+
+
+def test_from_hf_without_a_tie_is_untied():
+    assert not ModelConfig.from_hf(hf(tie_word_embeddings=None)).tie_embeddings, "the default of Llama files is untied"
+
+
+@pytest.mark.parametrize(
+    ("entries", "theta"),
+    [
+        ({"rope_theta": None}, 10_000.0),
+        ({"rope_theta": 5e5}, 5e5),
+        ({"rope_theta": None, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}, 5e5),
+    ],
+    ids=["absent", "an older file", "a newer file"],
+)
+def test_from_hf_finds_rope_theta_wherever_it_stands(entries, theta):
+    assert ModelConfig.from_hf(hf(**entries)).rope_theta == theta
+
+
+@pytest.mark.parametrize(
+    ("value", "ids"), [(None, ()), (2, (2,)), (0, (0,)), ([2, 7], (2, 7))], ids=["none", "one", "id 0", "several"]
+)
+def test_from_hf_reads_any_number_of_end_tokens(value, ids):
+    assert ModelConfig.from_hf({**HF, "eos_token_id": value}).eos_token_ids == ids
+
+
+@pytest.mark.parametrize("ends", [(), (3,), (3, 4)])
+@pytest.mark.parametrize("tied", [True, False])
+def test_to_hf_and_back_is_the_same_configuration(ends, tied):
+    config = tiny_config(
+        eos_token_ids=ends, tie_embeddings=tied, rope_theta=5e5, norm_eps=1e-6, bos_token_id=1, head_dim=14
+    )
+    assert ModelConfig.from_hf(config.to_hf()) == config
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"d_ff": 0}, r"d_ff is 0; it must be above 0"),
+        ({"vocab_size": -1}, r"vocab_size is -1; it must be above 0"),
+        ({"rope_theta": 0.0}, r"rope_theta is 0\.0; it must be above 0"),
+        ({"norm_eps": float("nan")}, r"norm_eps is nan; it must be above 0"),
+        ({"n_heads": 4, "n_kv_heads": 3}, r"n_heads is 4 and n_kv_heads 3; .* multiple of n_kv_heads"),
+        ({"n_heads": 2, "n_kv_heads": 4}, r"n_heads is 2 and n_kv_heads 4; .* multiple of n_kv_heads"),
+        ({"head_dim": 5}, r"head_dim is 5; .* must be even"),
+    ],
+)
+def test_an_impossible_shape_is_refused_by_name(changes, message):
+    with pytest.raises(ValueError, match=message):
+        tiny_config(**changes)
+
+
+def test_from_hf_names_every_missing_entry():
+    with pytest.raises(ValueError, match=r"config\.json lacks hidden_size, intermediate_size"):
+        ModelConfig.from_hf(hf(hidden_size=None, intermediate_size=None))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model_type": "gemma2"}, r"model_type = 'gemma2'; this engine reads 'llama' only"),
+        ({"hidden_act": "gelu"}, r"hidden_act = 'gelu'; this engine reads 'silu' only"),
+        ({"attention_bias": True}, r"attention_bias = True; this engine reads False only"),
+        ({"mlp_bias": True}, r"mlp_bias = True; this engine reads False only"),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, r"rope_type = 'llama3'"),
+        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, r"rope_type = 'yarn'"),
+        ({"rope_scaling": {"type": "linear", "factor": 2.0}}, r"'linear'"),  # the key's name until 2024
+    ],
+)
+def test_from_hf_refuses_what_the_engine_would_leave_out(changes, message):
+    with pytest.raises(ValueError, match=message):
+        ModelConfig.from_hf(hf(**changes))
+
+
+@pytest.mark.parametrize("name", ["num_attention_heads", "num_key_value_heads", "head_dim"])
+def test_from_hf_refuses_a_zero_rather_than_reading_it_as_absent(name):
+    with pytest.raises(ValueError, match="0"):
+        ModelConfig.from_hf(hf(**{name: 0}))
