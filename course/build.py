@@ -8,6 +8,7 @@ import difflib
 import hashlib
 import json
 import tempfile
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,16 +36,20 @@ class Outcome:
     kept: list[str]
 
 
-def build(root: Path = ROOT, force: bool = False) -> Outcome:
+def build(root: Path = ROOT, force: bool = False, adopted: Collection[str] = ()) -> Outcome:
     """Build everything under root and return what changed.
 
+    Args:
+        force: overwrite files that were edited by hand.
+        adopted: paths to overwrite all the same, because their edits stand in the source now.
+
     Raises:
-        CourseError: a lesson is malformed, or a built file was edited by hand (force=True overwrites it).
+        CourseError: a lesson is malformed, or a built file was edited by hand.
     """
     built = build_all(root)
     known = _manifest(root)
     changed = [path for path, text in built.items() if _on_disk(root / path) != text]
-    edited = [path for path in changed if _is_edited(root / path, known.get(path))]
+    edited = [path for path in changed if path not in adopted and _is_edited(root / path, known.get(path))]
     kept = [] if force else [path for path in edited if path.startswith(STUDENTS_OWN)]
     refused = [] if force else [path for path in edited if path not in kept]
     if refused:
@@ -75,11 +80,7 @@ def check_build(root: Path = ROOT) -> list[str]:
 
 def build_all(root: Path) -> dict[str, str]:
     """Return the text of every built file by its path from root; nothing under root is touched."""
-    found = lessons(root / "solutions")
-    exercises = [exercise for lesson in found for exercise in exercises_of(lesson)]
-    _refuse_twins(exercises)
-    asked = {exercise.module for exercise in exercises}
-    modules = {name: _module(root, name) for name in sorted(asked)}
+    found, exercises, modules = sources(root)
     notebooks = {lesson.name: to_text(solution_notebook(lesson, modules, exercises)) for lesson in found}
     files = {f"solutions/{name}/{name}.ipynb": text for name, text in notebooks.items()}
     files |= {f"notebooks/{name}/{name}.ipynb": text for name, text in _released(notebooks).items()}
@@ -87,6 +88,20 @@ def build_all(root: Path) -> dict[str, str]:
     files |= {f"exercises/{name}.py": stub_file(module, exercises) for name, module in modules.items()}
     files[REGISTRY.as_posix()] = to_json(exercises, [entry for lesson in found for entry in _written_of(lesson)])
     return files
+
+
+def sources(root: Path) -> tuple[list[Lesson], list[Exercise], dict[str, Module]]:
+    """Return what everything is built from: the lessons, their exercises, and the engine's modules asked in them."""
+    found = lessons(root / "solutions")
+    exercises = [exercise for lesson in found for exercise in exercises_of(lesson)]
+    _refuse_twins(exercises)
+    asked = {exercise.module for exercise in exercises}
+    return found, exercises, {name: _module(root, name) for name in sorted(asked)}
+
+
+def is_as_built(root: Path, path: str, text: str) -> bool:
+    """Return whether a text is what the last build wrote to a path."""
+    return _manifest(root).get(path) == _hash(text)
 
 
 def exercises_of(lesson: Lesson) -> list[Exercise]:

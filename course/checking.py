@@ -34,7 +34,10 @@ def check(name: str, answers: Mapping[str, Any] | None = None) -> None:
         raise CourseError(f"the tests of {exercise.name} could not be run: {run.error}")
     failed = [outcome for outcome in run.outcomes if not outcome.passed]
     if any(outcome.unwritten for outcome in failed):
-        raise NotYetWritten(exercise.not_yet_written)
+        raise NotYetWritten(
+            f"exercise {exercise.number} {exercise.name} is not written yet: "
+            "put your code in the place of `raise NotYetWritten` in the cell above, and run that cell"
+        )
     if failed:
         raise CheckFailed(report(exercise, failed, len(run.outcomes)))
     print(f"{exercise.name}: {_count(len(run.outcomes), 'test')} passed, {_count(exercise.points, 'point')}")

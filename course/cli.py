@@ -1,6 +1,7 @@
 """The command `course`."""
 
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -68,6 +69,28 @@ def status(
         weeks = sorted({exercise.week for exercise in registry()})
         raise CourseError(f"week is {week}; there are exercises for weeks {', '.join(map(str, weeks))}")
     show(standings(exercises, chosen(impl)), say)
+
+
+@app.command()
+def collect(
+    notebooks: Annotated[list[Path], typer.Argument(help="Notebooks with answers; they are read, never run.")],
+    into: Annotated[Path, typer.Option(help="Folder for the answers; exercises to go on in an editor.")],
+) -> None:
+    """Take the answers out of notebooks into a folder that NANOLM_IMPL can name."""
+    from .collect import collect as run
+
+    for line in run(notebooks, into):
+        say.print(line, markup=False)
+    say.print(f"to test them: NANOLM_IMPL={into.as_posix()} python -m pytest", markup=False)
+
+
+@app.command()
+def adopt(notebook: Annotated[Path, typer.Argument(help="A solution notebook that was edited by hand.")]) -> None:
+    """Take the edits of a solution notebook over into its lesson and the engine, and build again."""
+    from .adopt import adopt as run
+
+    for path in run(notebook):
+        say.print(f"wrote {path}")
 
 
 if __name__ == "__main__":

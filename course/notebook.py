@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from dataclasses import dataclass
 
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
@@ -9,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from .errors import CourseError
 from .lesson import BEGIN, END, Cell, ExerciseCell, Lesson, WrittenCell
 from .registry import Exercise
-from .source import Module, body_span, defined_names, free_names, import_lines
+from .source import Module, body_span, defined_names, first_line, free_names, import_lines
 
 FIRST_CODE = "from course import NotYetWritten, check"
 METADATA = {
@@ -23,30 +24,45 @@ def to_text(notebook) -> str:
     return nbformat.writes(notebook, version=4) + "\n"
 
 
+@dataclass(frozen=True)
+class Origin:
+    """Where a notebook's cell comes from: a lesson's cell, and its part in it."""
+
+    cell: Cell | ExerciseCell | WrittenCell | None  # None: the build's own first code cell
+    part: str  # "whole", "text", "answer" or "check"
+
+
 def solution_notebook(lesson: Lesson, modules: dict[str, Module], exercises: list[Exercise]):
     """Return the notebook with every answer in it, each between the markers that nbgrader cuts out.
 
     Raises:
         CourseError: two exercises of one name, a name that is not in the module, code that is not Python.
     """
+    cells = [cell for cell, _ in solution_cells(lesson, modules, exercises)]
+    return new_notebook(cells=cells, metadata=METADATA)
+
+
+def solution_cells(lesson: Lesson, modules: dict[str, Module], exercises: list[Exercise]) -> list[tuple]:
+    """Return the solution notebook's cells, each with its Origin; raise CourseError as solution_notebook does."""
     numbers = {task.index: number for number, task in lesson.tasks}
     by_number = {exercise.number: exercise for exercise in exercises}
-    cells, defined = [], set()
+    pairs, defined = [], set()
     for cell in lesson.cells:
         number = numbers.get(cell.index)
         if isinstance(cell, ExerciseCell):
-            new = _exercise_cells(cell, by_number[number], modules[cell.module], defined)
+            made = _exercise_cells(cell, by_number[number], modules[cell.module], defined)
         elif isinstance(cell, WrittenCell):
-            new = _written_cells(cell, number)
+            made = _written_cells(cell, number)
         else:
-            new = [plain_cell(cell)]
-        for made in new:
-            if made.cell_type == "code":
-                defined |= _defined(made.source, lesson)
-        cells += new
-    _insert_first_code(cells)
-    give_ids(cells)
-    return new_notebook(cells=cells, metadata=METADATA)
+            made = [plain_cell(cell)]
+        for new in made:
+            if new.cell_type == "code":
+                defined |= _defined(new.source, lesson)
+        parts = ("text", "answer", "check") if len(made) > 1 else ("whole",)
+        pairs += [(new, Origin(cell, part)) for new, part in zip(made, parts, strict=False)]
+    _insert_first_code(pairs)
+    give_ids([cell for cell, _ in pairs])
+    return pairs
 
 
 def python_of(source: str) -> str:
@@ -65,6 +81,7 @@ def _defined(source: str, lesson: Lesson) -> set[str]:
 
 
 def plain_cell(cell: Cell):
+    """Return a notebook cell with the text of a lesson's cell."""
     make = new_code_cell if cell.kind == "code" else new_markdown_cell
     made = make(cell.text)
     if "tags" in cell.metadata:
@@ -110,7 +127,7 @@ def answer_source(cell: ExerciseCell, module: Module, defined: set[str]) -> str:
     """Return the answer cell: the imports that the notebook lacks, then the definition, its bodies marked."""
     node, lines = module.find(cell.imported), module.text.splitlines()
     spans = [body_span(module.find(target), lines, target) for target in cell.targets]
-    start, end = module.first_line(node), max(node.end_lineno, *(last for _, last in spans))
+    start, end = first_line(node), max(node.end_lineno, *(last for _, last in spans))
     # From the bottom up, so that a marker moves no line that is still to be marked.
     for first, last in sorted(spans, reverse=True):
         indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
@@ -123,12 +140,16 @@ def answer_source(cell: ExerciseCell, module: Module, defined: set[str]) -> str:
 
 
 def _written_cells(cell: WrittenCell, number: str) -> list:
-    heading = f"### Exercise {number} · {cell.title}\n\n{_effort(cell.fields)} · graded by hand"
-    question = new_markdown_cell(f"{heading}\n\n{cell.question}")
+    question = new_markdown_cell(written_heading(cell, number) + cell.question)
     question.metadata["nbgrader"] = _nbgrader(f"{cell.slug}-text", locked=True)
     answer = new_markdown_cell(f"{BEGIN}\n{cell.answer}\n{END}")
     answer.metadata["nbgrader"] = _nbgrader(cell.slug, grade=True, solution=True, points=cell.fields["points"])
     return [question, answer]
+
+
+def written_heading(cell: WrittenCell, number: str) -> str:
+    """Return what stands above a written question."""
+    return f"### Exercise {number} · {cell.title}\n\n{_effort(cell.fields)} · graded by hand\n\n"
 
 
 def _nbgrader(grade_id: str, grade=False, solution=False, locked=False, points: int | None = None) -> dict:
@@ -137,15 +158,15 @@ def _nbgrader(grade_id: str, grade=False, solution=False, locked=False, points: 
     return made if points is None else made | {"points": points}
 
 
-def _insert_first_code(cells: list) -> None:
+def _insert_first_code(pairs: list[tuple]) -> None:
     """The names that every answer and check needs, in the first code cell, unless the lesson has them there."""
-    first = next((i for i, cell in enumerate(cells) if cell.cell_type == "code"), None)
-    if first is not None and "NotYetWritten" not in cells[first].source:
-        cells.insert(first, new_code_cell(FIRST_CODE))
+    first = next((i for i, (cell, _) in enumerate(pairs) if cell.cell_type == "code"), None)
+    if first is not None and "NotYetWritten" not in pairs[first][0].source:
+        pairs.insert(first, (new_code_cell(FIRST_CODE), Origin(None, "whole")))
 
 
 def give_ids(cells: list) -> None:
-    """Ids from names or from content: editing one cell changes one id, and a rebuild changes none."""
+    """Set ids from names or from content: editing one cell changes one id, and a rebuild changes none."""
     taken: dict[str, int] = {}
     for cell in cells:
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")

@@ -52,7 +52,6 @@ class Collector:
     def __init__(self, implementation: Implementation, targets: Collection[str] = (), test: str | None = None) -> None:
         self.implementation, self.targets, self.test = implementation, set(targets), test
         self.items: list[pytest.Item] = []
-        self.finished = False
         self.failures: dict[str, BaseException] = {}
         self.passes: set[str] = set()
         self.collection_errors: list[str] = []
@@ -95,11 +94,13 @@ class Collector:
         message = "" if passed else message_of(error, item, seconds)
         return Outcome(item.name, sentence_of(item), passed, message, unwritten, targets_of(item))
 
-    def problem(self, said: str) -> str:
-        """Return what kept tests from running at all, or nothing."""
+    def problem(self, code: int, said: str) -> str:
+        """Return what kept tests from running at all, or nothing; `code` and `said` are what pytest ended with."""
         if self.collection_errors:
             return "\n".join(self.collection_errors)
-        return "" if self.items else f"no test was found\n{said}".strip()
+        if not self.items:
+            return "no test grades it yet" if code == pytest.ExitCode.NO_TESTS_COLLECTED else said
+        return ""
 
 
 def targets_of(item: pytest.Item) -> tuple[str, ...]:

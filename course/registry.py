@@ -59,6 +59,11 @@ class Exercise:
         return f"NANOLM_IMPL=exercises python -m pytest {self.test_file} -k {quoted}"
 
     @property
+    def slug(self) -> str:
+        """The name of its cells in a notebook."""
+        return self.name.replace(".", "-")
+
+    @property
     def not_yet_written(self) -> str:
         """One line: which exercise this is, where it is explained, where it goes, how it is tested."""
         return (

@@ -61,11 +61,11 @@ test_files.__test__ = False  # pytest would take it for a test where it is impor
 def _run(collector: Collector, files: Sequence[Path], seconds: float) -> Run:
     said = io.StringIO()
     arguments = [*map(str, files), f"--rootdir={ROOT}", f"--confcutdir={ROOT}", "-c", str(ROOT / "pyproject.toml")]
-    arguments += ["--capture=sys", "-m", "not slow", "--disable-plugin-autoload"]
+    arguments += ["--capture=sys", "-m", "not slow", "--disable-plugin-autoload", "--color=no"]
     arguments += ["-p", "no:cacheprovider", "-p", "no:faulthandler"]
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), _unchanged(), _time_limit(seconds):
-        pytest.main(arguments, plugins=[collector])
-    return Run(collector.outcomes(seconds), collector.problem(said.getvalue()))
+        code = pytest.main(arguments, plugins=[collector])
+    return Run(collector.outcomes(seconds), collector.problem(code, said.getvalue()))
 
 
 @contextlib.contextmanager

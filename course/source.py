@@ -42,10 +42,6 @@ class Module:
         assert node is not None
         return node
 
-    def first_line(self, node: Definition) -> int:
-        """Return the number of a definition's first line, its decorators included."""
-        return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-
 
 def parse(text: str, where: str) -> ast.Module:
     """Return the tree of a Python text; raise CourseError with place and reason if it is not Python."""
@@ -53,6 +49,11 @@ def parse(text: str, where: str) -> ast.Module:
         return ast.parse(text)
     except SyntaxError as error:
         raise CourseError(f"{where}, line {error.lineno}: {error.msg}") from None
+
+
+def first_line(node: ast.stmt) -> int:
+    """Return the number of a statement's first line, a definition's decorators included."""
+    return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
 
 
 def body_span(node: Definition, lines: list[str], where: str) -> tuple[int, int]:

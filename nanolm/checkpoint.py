@@ -152,9 +152,12 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
 
 def _read_json(path: Path) -> dict:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise ValueError(f"{path} is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} holds a {type(content).__name__}; it must be one JSON object")
+    return content
 
 
 def _write_json(path: Path, content: dict) -> None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from .speculative import SpecDecodeStats
     from .tokenizer import Tokenizer
 
+# Read by torch at import: threads that wait for work asleep, not spinning, leave a busy machine usable.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 PROMPT_LOOKUP = "prompt-lookup"
 BAD_MODEL, BAD_REQUEST = 1, 2  # exit codes
 
@@ -73,8 +76,8 @@ def generate(
         from .dice import Dice
         from .sampling import Sampling
 
+        _check(prompt, gamma, seed)
         sampling, dice = Sampling(temperature, top_k, top_p), Dice(seed)
-        _check(prompt, gamma)
     target, tokenizer = _load(model, device, dtype)
     guesser = None if draft is None else _load_draft(draft, tokenizer, device, dtype)
     with _one_line(BAD_REQUEST):
@@ -156,23 +159,25 @@ def _one_line(exit_code: int) -> Iterator[None]:
         raise typer.Exit(exit_code) from None
 
 
-def _check(prompt: str, gamma: int) -> None:
+def _check(prompt: str, gamma: int, seed: int | None) -> None:
     if not prompt:
         raise ValueError("prompt is empty; give at least one character to continue")
     if any("\ud800" <= character <= "\udfff" for character in prompt):
         raise ValueError("prompt is not valid UTF-8 text")
     if gamma < 0:
         raise ValueError(f"gamma is {gamma}; a round guesses 0 or more tokens")
+    if seed is not None and not 0 <= seed < 2**63:
+        raise ValueError(f"seed is {seed}; it must be from 0 to 2**63 - 1")
 
 
 def _load(name: str, device: str, dtype: str) -> "tuple[NanoLM, Tokenizer]":
-    with _one_line(BAD_REQUEST):
-        import torch
+    import torch
 
-        available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-        if not available.get(device.partition(":")[0]):
-            usable = ", ".join(kind for kind, is_there in available.items() if is_there)
-            raise ValueError(f"device is {device!r}; this machine has {usable}")
+    with _one_line(BAD_REQUEST):
+        cuda = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+        devices = ["cpu", *(["cuda", *cuda] if cuda else []), *(["mps"] if torch.backends.mps.is_available() else [])]
+        if device not in devices:
+            raise ValueError(f"device is {device!r}; this machine has {', '.join(devices)}")
     with _one_line(BAD_MODEL):
         from .checkpoint import load
 
@@ -198,8 +203,11 @@ def _ids(prompt: str, model: "NanoLM", tokenizer: "Tokenizer") -> list[int]:
 
 
 def _shape_table(name: str, folder: Path, model: "NanoLM", tokenizer: "Tokenizer") -> Table:
-    config = model.config
-    on_disk = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    from safetensors import safe_open
+
+    config, file = model.config, folder / "model.safetensors"
+    with safe_open(file, "pt") as tensors:
+        stored = ", ".join(sorted({tensors.get_slice(name).get_dtype() for name in tensors.keys()}))  # noqa: SIM118
     ends = ", ".join(repr(tokenizer.inner.id_to_token(token)) for token in config.eos_token_ids)
     rows = {
         "layers": f"L = {config.n_layers}",
@@ -211,7 +219,7 @@ def _shape_table(name: str, folder: Path, model: "NanoLM", tokenizer: "Tokenizer
         "end tokens": ends or "none",
         "context": f"{config.max_positions:,} tokens",
         "parameters": f"{sum(weight.numel() for weight in model.parameters()):,}",
-        "weights on disk": f"{on_disk:,} bytes",
+        "weights on disk": f"{file.stat().st_size:,} bytes, {stored}",
     }
     table = Table(title=name, show_header=False, title_justify="left", title_style="bold")
     for row in rows.items():

@@ -105,7 +105,7 @@ def test_update_takes_exactly_as_many_positions_as_there_is_room_for(impl):
     cache = cache_of(impl.KVCache, length=3, capacity=4)
     assert cache.update(0, *new_heads(1))[0].shape[2] == 4, "the last place of the capacity is usable"
     before = contents(cache)
-    with pytest.raises(ValueError, match=r"capacity is 4 .* needs 5"):
+    with pytest.raises(ValueError):
         cache.update(0, *new_heads(2))
     assert all(map(torch.equal, contents(cache), before)), "an update that is refused must not write anything"
 
@@ -145,7 +145,7 @@ def test_advance_changes_no_keys_or_values(impl):
 @pytest.mark.exercise("cache.KVCache.advance")
 def test_advance_refuses_a_negative_count(impl):
     cache = cache_of(impl.KVCache, length=3)
-    with pytest.raises(ValueError, match=r"n is -1; .* 0 or more"):
+    with pytest.raises(ValueError, match="n is"):
         cache.advance(-1)
     assert cache.length == 3
 
@@ -153,7 +153,7 @@ def test_advance_refuses_a_negative_count(impl):
 @pytest.mark.exercise("cache.KVCache.advance")
 def test_advance_refuses_more_than_the_capacity(impl):
     cache = cache_of(impl.KVCache, length=3, capacity=4)
-    with pytest.raises(ValueError, match=r"capacity is 4 .* needs 5"):
+    with pytest.raises(ValueError):
         cache.advance(2)
     assert cache.length == 3, "an advance that is refused must not count anything"
     cache.advance(1)
@@ -395,6 +395,9 @@ def test_one_number_truncates_the_longer_ragged_rows_only():
     [
         (lambda: KVCache(tiny_config(), batch_size=0), r"batch_size is 0 .* 1 or more"),
         (lambda: KVCache(tiny_config(), capacity=0), r"capacity 0; both must be 1 or more"),
+        (lambda: cache_of(length=7).update(0, *new_heads(2)), r"capacity is 8 .* needs 9"),
+        (lambda: cache_of(length=3).advance(-1), r"n is -1; .* 0 or more"),
+        (lambda: cache_of(length=3).advance(6), r"capacity is 8 .* needs 9"),
         (lambda: cache_of(length=3).truncate(4), r"length is 4; 0 to 3"),
         (lambda: cache_of(length=3).truncate(-1), r"length is -1; 0 to 3"),
         (lambda: ragged(3, 1).advance([1]), r"n is \[1\]; .* each of 2 rows"),

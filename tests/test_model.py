@@ -4,7 +4,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from by_hand import close, decoder_logits, name_the_mistake, random
+from by_hand import close, decoder_logits
 from tiny_models import tiny_config, tiny_model, tokens_of
 
 from nanolm.cache import KVCache, RaggedKVCache
@@ -71,10 +71,10 @@ def test_rows_of_a_batch_do_not_see_each_other():
 
 def test_a_float32_model_is_as_near_to_float64_as_float32_allows():
     tokens = tokens_of(2, 12)
-    exact, single = tiny_model()(tokens), tiny_model(dtype=torch.float32)(tokens)
+    exact, single = tiny_model()(tokens), tiny_model().float()(tokens)
     assert single.dtype == torch.float32
-    # Scores here are some units large; float32 keeps 7 digits, and some hundred sums lose one or two of them.
-    assert close(single.double(), exact, 2e-4 * exact.abs().max().item())
+    # Scores here are some units large; float32 keeps 7 digits, and three layers of sums lose one or two of them.
+    assert close(single.double(), exact, 1e-5 * exact.abs().max().item())
 
 
 def test_tied_embeddings_are_one_matrix_and_untied_ones_two():
@@ -329,28 +329,34 @@ def test_generate_of_no_new_tokens_is_empty(impl):
 
 
 BAD_REQUESTS = [
-    ([], 3, r"prompt\w* is empty"),
-    ([[1, 2], []], 3, r"prompt 1 is empty"),
-    ([1, 2], -1, r"max_new_tokens is -1; it must be 0 or more"),
-    ([1] * 60, 5, r"60 tokens and max_new_tokens is 5; .* at most 64"),
-    ([1, 11], 2, r"token 11; ids run from 0 to 10"),
-    ([[1], [-1, 3]], 2, r"prompt 1 holds token -1; ids run from 0 to 10"),
+    ([], 3, "prompt", r"prompts is empty"),
+    ([[1, 2], []], 3, "prompt", r"prompt 1 is empty"),
+    ([1, 2], -1, "max_new_tokens", r"max_new_tokens is -1; it must be 0 or more"),
+    ([1] * 60, 5, "max_new_tokens", r"prompt 0 has 60 tokens and max_new_tokens is 5; .* at most 64"),
+    ([1, 11], 2, "token", r"prompt 0 holds token 11; ids run from 0 to 10"),
+    ([[1], [-1, 3]], 2, "token", r"prompt 1 holds token -1; ids run from 0 to 10"),
 ]
 
 
 @pytest.mark.exercise("model.NanoLM.generate")
-@pytest.mark.parametrize(("prompt", "n", "message"), BAD_REQUESTS)
-def test_generate_refuses_a_bad_request_by_name(impl, prompt, n, message):
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize(("prompt", "n", "names"), [case[:3] for case in BAD_REQUESTS])
+def test_generate_refuses_a_bad_request(impl, prompt, n, names):
+    with pytest.raises(ValueError, match=names):
         scripted(impl).generate(prompt, n)
 
 
 @pytest.mark.exercise("model.NanoLM.stream")
-@pytest.mark.parametrize(("prompt", "n", "message"), BAD_REQUESTS)
-def test_stream_refuses_a_bad_request_by_name(impl, prompt, n, message):
+@pytest.mark.parametrize(("prompt", "n", "names"), [case[:3] for case in BAD_REQUESTS])
+def test_stream_refuses_a_bad_request(impl, prompt, n, names):
     prompts = prompt if not prompt or isinstance(prompt[0], list) else [prompt]
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=names):
         list(scripted(impl).stream(prompts, n))
+
+
+@pytest.mark.parametrize(("prompt", "n", "_", "message"), BAD_REQUESTS)
+def test_a_bad_request_is_refused_with_its_name_and_what_is_allowed(prompt, n, _, message):
+    with pytest.raises(ValueError, match=message):
+        tiny_model().generate(prompt, n)
 
 
 @pytest.mark.exercise("model.NanoLM.generate")
@@ -412,10 +418,9 @@ def test_generation_leaves_no_gradient_and_no_inference_mode_behind():
 
 
 def test_positions_are_where_the_words_are():
-    # The same token at another position scores differently: without rotary positions it would not.
-    model, tokens = tiny_model(), torch.tensor([[3, 5, 3, 5]])
-    scores = model(tokens)[0]
-    assert not close(scores[1], scores[3]), name_the_mistake(scores[1], {}, "position offset: positions have no effect")
+    # Positions 1 and 3 see the same mixture of tokens 3 and 5: only their positions tell them apart.
+    scores = tiny_model()(torch.tensor([[3, 5, 3, 5]]))[0]
+    assert not close(scores[1], scores[3], 1e-3), "3 5 and 3 5 3 5 score alike: positions have no effect"
 
 
 def test_one_layer_of_zero_weights_leaves_the_stream_as_it_is():
@@ -426,4 +431,3 @@ def test_one_layer_of_zero_weights_leaves_the_stream_as_it_is():
     x = model.embedding.weight
     normed = x / torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-5) * model.norm.weight
     assert close(model(torch.arange(11)[None])[0], normed @ x.T), "what a layer computes is *added* to its input"
-    assert random(1).dtype == model.dtype

@@ -14,9 +14,9 @@ def tiny_config(**changes) -> ModelConfig:
     return ModelConfig(**{**sizes, **changes})
 
 
-def tiny_model(seed: int = 0, dtype: torch.dtype = torch.float64, **changes) -> NanoLM:
+def tiny_model(seed: int = 0, **changes) -> NanoLM:
     """A model of tiny_config in float64, where 1e-12 means something, with random norm weights too."""
-    model = NanoLM(tiny_config(**changes)).to(dtype).eval().requires_grad_(False)
+    model = NanoLM(tiny_config(**changes)).double().eval().requires_grad_(False)
     generator = torch.Generator().manual_seed(seed)
     for weight in model.parameters():
         weight.normal_(mean=1.0 if weight.ndim == 1 else 0.0, std=0.4, generator=generator)

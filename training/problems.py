@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 KINDS = ("sum", "difference", "fare", "question")
-LARGEST_NUMBER = 99
+SMALLEST_NUMBER, LARGEST_NUMBER = 10, 99
 _NAMES = ("Anna", "Ben", "Clara", "David", "Emma", "Frank", "Grace", "Henry", "Julia", "Mark", "Nora", "Tom")
 _GOODS = ("pens", "books", "coins", "cups", "hats", "nuts")
 _THINGS = ("cat", "dog", "hat", "ball", "car", "door", "bird", "cup", "house", "boat")
@@ -47,17 +47,28 @@ def is_held_out(problem: Problem) -> bool:
 
 
 def _sum(rng: random.Random) -> Problem:
-    a, b = rng.randint(0, LARGEST_NUMBER), rng.randint(0, LARGEST_NUMBER)
-    return Problem(f"{a} + {b} =", f" {a + b}.", "sum", f"sum {min(a, b)} {max(a, b)}")
+    """Column by column, units first, the carry written down: each step is a fact of one digit."""
+    a, b = rng.randint(SMALLEST_NUMBER, LARGEST_NUMBER), rng.randint(SMALLEST_NUMBER, LARGEST_NUMBER)
+    units = a % 10 + b % 10
+    carry = " + 1" if units > 9 else ""
+    tens = a // 10 + b // 10 + (units > 9)
+    worked = f" {a % 10} + {b % 10} = {units}, {a // 10} + {b // 10}{carry} = {tens}, so {a + b}."
+    return Problem(f"{a} + {b}:", worked, "sum", f"sum {min(a, b)} {max(a, b)}")
 
 
 def _difference(rng: random.Random) -> Problem:
-    b, a = sorted((rng.randint(0, LARGEST_NUMBER), rng.randint(0, LARGEST_NUMBER)))
-    return Problem(f"{a} - {b} =", f" {a - b}.", "difference", f"difference {a} {b}")
+    """As a sum, with the borrowed ten written down; a tens digit of 0 is worked out and then left away."""
+    b, a = sorted((rng.randint(SMALLEST_NUMBER, LARGEST_NUMBER), rng.randint(SMALLEST_NUMBER, LARGEST_NUMBER)))
+    borrow = a % 10 < b % 10
+    top = a % 10 + 10 * borrow
+    taken = " - 1" if borrow else ""
+    tens = a // 10 - b // 10 - borrow
+    worked = f" {top} - {b % 10} = {top - b % 10}, {a // 10} - {b // 10}{taken} = {tens}, so {a - b}."
+    return Problem(f"{a} - {b}:", worked, "difference", f"difference {a} {b}")
 
 
 def _fare(rng: random.Random) -> Problem:
-    price, distance, tip = rng.randint(2, 9), rng.randint(2, 9), rng.randint(1, 19)
+    price, distance, tip = rng.randint(2, 9), rng.randint(2, 16), rng.randint(1, 9)
     ride = price * distance
     return Problem(
         f"Taxi: {price} dollars a km, tip {tip}. A ride of {distance} km costs",

@@ -1,0 +1,31 @@
+"""A course of one short lesson in a temporary folder, to build and to break."""
+
+import shutil
+from pathlib import Path
+
+from course.paths import ROOT
+
+LESSON = "week04_mini"
+
+
+def small_course(folder: Path) -> Path:
+    """Return the folder with an engine of two files, a start page and the lesson mini/week04_mini.py in it."""
+    for name in ("speculative.py", "cache.py"):
+        (folder / "nanolm").mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "nanolm" / name, folder / "nanolm" / name)
+    (folder / "solutions").mkdir()
+    shutil.copy(Path(__file__).parent / "mini" / f"{LESSON}.py", folder / "solutions")
+    (folder / "solutions" / "start.py").write_text("# %% [markdown]\n# # Start\n#\n# {{weeks}}\n", encoding="utf-8")
+    return folder
+
+
+def change(path: Path, old: str, new: str) -> None:
+    """Replace a text that must be there."""
+    text = path.read_text(encoding="utf-8")
+    assert old in text, f"{old!r} is not in {path}"
+    path.write_text(text.replace(old, new), encoding="utf-8", newline="\n")
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    """Return every file under a folder by its path."""
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}

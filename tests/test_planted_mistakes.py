@@ -1,0 +1,42 @@
+"""Every mistake in planted/mistakes.py fails the test meant for it, with a message that names it."""
+
+from functools import cache
+
+import pytest
+from planted.mistakes import MISTAKES
+from planting import planted
+
+from course.implementation import Implementation
+from course.paths import read
+from course.runner import TESTS, Run, run_test
+
+_SECONDS = 60  # a mistake may well loop
+
+
+def run(test: str) -> Run:
+    """Run one test by name, wherever it is."""
+    files = [path for path in sorted(TESTS.rglob("test_*.py")) if f"def {test}(" in read(path)]
+    assert files, f"no file under tests/ defines {test}"
+    return run_test(test, files, Implementation(), _SECONDS)
+
+
+@cache
+def passes_unplanted(test: str) -> bool:
+    return run(test).passed
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake["name"])
+def test_a_planted_mistake_fails_its_test_by_name(mistake):
+    assert passes_unplanted(mistake["test"]), f"{mistake['test']} fails without any mistake"
+    with planted(mistake["file"], mistake["old"], mistake["new"]):
+        found = run(mistake["test"])
+    assert not found.error, found.error
+    messages = [outcome.message for outcome in found.outcomes if not outcome.passed]
+    assert messages, f"{mistake['test']} passes with the mistake in place"
+    named = any(mistake["says"] in message for message in messages)
+    assert named, f"no message says {mistake['says']!r}; they say\n" + "\n".join(messages)
+
+
+def test_every_planted_mistake_has_a_name_of_its_own():
+    names = [mistake["name"] for mistake in MISTAKES]
+    assert len(set(names)) == len(names)
