@@ -65,7 +65,7 @@ def build(root: Path = ROOT, force: bool = False, adopted: Collection[str] = ())
 def check_build(root: Path = ROOT) -> list[str]:
     """Return one report per file that differs from what a build would write, each with a short diff."""
     built = build_all(root)
-    built[MANIFEST] = _manifest_text(built)
+    manifest = _manifest_text(built)
     reports = []
     for path, text in built.items():
         old = _on_disk(root / path)
@@ -75,7 +75,9 @@ def check_build(root: Path = ROOT) -> list[str]:
             diff = difflib.unified_diff(old.splitlines(), text.splitlines(), "committed", "rebuilt", lineterm="", n=1)
             reports.append("\n".join([f"{path} differs from its source", *list(diff)[:_CUT]]))
     gone = [path for path in _manifest(root) if path not in built and (root / path).exists()]
-    return reports + [f"{path} was built once, and no lesson makes it any more: delete it" for path in gone]
+    reports += [f"{path} was built once, and no lesson makes it any more: delete it" for path in gone]
+    # Any change above changes the manifest too; by itself it is worth a word only if that was all.
+    return reports or ([] if _on_disk(root / MANIFEST) == manifest else [f"{MANIFEST} differs; course build mends it"])
 
 
 def build_all(root: Path) -> dict[str, str]:

@@ -158,5 +158,5 @@ def _place(error: BaseException) -> str:
     for frame, line in traceback.walk_tb(error.__traceback__):
         if MARK in frame.f_globals:
             source = linecache.getline(frame.f_code.co_filename, line, frame.f_globals).strip()
-            place = f"\n  in {frame.f_code.co_name}, line {line}: {source}"
+            place = f"\n  in {frame.f_code.co_name}, line {line}" + (f": {source}" if source else "")
     return place

@@ -173,10 +173,10 @@ from nanolm.speculative import residual_distribution  # exercise: residual_distr
 # points: 3
 # minutes: 10
 # difficulty: 1
-# tested: the values on a worked example, tokens that the draft overrated, supports that share nothing, p = q, and for
+# tested: The values on a worked example, tokens that the draft overrated, supports that share nothing, p = q, and for
 #   200 random pairs that kept mass plus rejected mass times residual is p.
-# why: this one distribution is what makes speculation exact instead of approximate.
-# hint: clamp a difference at 0 and divide by its sum. Which way round is the difference? Check with the A, B, C table
+# why: This one distribution is what makes speculation exact instead of approximate.
+# hint: Clamp a difference at 0 and divide by its sum. Which way round is the difference? Check with the A, B, C table
 #   above: the result must be (1, 0, 0). Look at the sum before you divide by it.
 
 # %% [markdown]
@@ -189,10 +189,10 @@ from nanolm.speculative import accept_or_resample  # exercise: accept_or_resampl
 # points: 5
 # minutes: 20
 # difficulty: 2
-# tested: the exact output distribution with every outcome followed, 60,000 draws with a stated false-alarm rate, the
+# tested: The exact output distribution with every outcome followed, 60,000 draws with a stated false-alarm rate, the
 #   probability of keeping each token, tokens the draft never proposes, and refusal of what are no distributions.
-# why: it turns a token drawn from the wrong distribution into one drawn from the right distribution.
-# hint: two choices in a row. `dice.bernoulli` needs the probability of keeping this token; it treats anything above 1
+# why: It turns a token drawn from the wrong distribution into one drawn from the right distribution.
+# hint: Two choices in a row. `dice.bernoulli` needs the probability of keeping this token; it treats anything above 1
 #   as 1. Only if it says no, draw from the residual. `check_distributions` and the q(x) = 0 case come first.
 
 # %% [markdown]
@@ -229,9 +229,9 @@ from nanolm.speculative import acceptance_rate  # exercise: acceptance_rate
 # points: 2
 # minutes: 5
 # difficulty: 1
-# tested: four pairs of distributions with known α, among them equal ones and ones that share nothing; a batch of rows.
+# tested: Four pairs of distributions with known α, among them equal ones and ones that share nothing; a batch of rows.
 # why: α is the one number about a draft that decides whether it is worth having.
-# hint: one torch call gives the smaller of two tensors, element by element. Sum over the last dimension only.
+# hint: One torch call gives the smaller of two tensors, element by element. Sum over the last dimension only.
 
 # %% [markdown]
 # ## From one token to a round
@@ -252,9 +252,9 @@ from nanolm.speculative import expected_tokens_per_round  # exercise: expected_t
 # points: 3
 # minutes: 10
 # difficulty: 1
-# tested: six values, among them α = 0, α = 1 and γ = 0, and refusal of an α outside 0 to 1 or a negative γ.
-# why: it is half of the speed-up formula, and the half that people get wrong by one.
-# hint: the closed form divides by 1 − α. The sum does not, and γ is small.
+# tested: Six values, among them α = 0, α = 1 and γ = 0, and refusal of an α outside 0 to 1 or a negative γ.
+# why: It is half of the speed-up formula, and the half that people get wrong by one.
+# hint: The closed form divides by 1 − α. The sum does not, and γ is small.
 
 # %% [markdown]
 # A round costs γ passes of the draft and one of the target. With c the time of a draft pass, measured in target passes:
@@ -270,18 +270,18 @@ from nanolm.speculative import speculative_speedup  # exercise: speculative_spee
 # points: 2
 # minutes: 5
 # difficulty: 1
-# tested: six values, one of them a loss; a negative cost is refused.
-# why: before you deploy a draft, this line tells whether you should.
-# hint: tokens over time. The time of a round, in target passes, is one plus what the draft takes.
+# tested: Six values, one of them a loss; a negative cost is refused.
+# why: Before you deploy a draft, this line tells whether you should.
+# hint: Tokens over time. The time of a round, in target passes, is one plus what the draft takes.
 
 # %%
 from nanolm.speculative import best_gamma  # exercise: best_gamma
 # points: 2
 # minutes: 5
 # difficulty: 1
-# tested: the best γ for α = 0.6, 0.8 and 0.9 at c = 0.05, and that the answer is 0 where speculation cannot pay.
-# why: drafting too far wastes draft passes, drafting too little wastes target passes.
-# hint: try them all. `max` takes a `key`; among equals the smaller γ should win.
+# tested: The best γ for α = 0.6, 0.8 and 0.9 at c = 0.05, and that the answer is 0 where speculation cannot pay.
+# why: Drafting too far wastes draft passes, drafting too little wastes target passes.
+# hint: Try them all. `max` takes a `key`; among equals the smaller γ should win.
 
 # %%
 fig, axes = figures.figure(8.4, 3.6, columns=2)
@@ -320,10 +320,10 @@ from nanolm.speculative import verify_draft  # exercise: verify_draft
 # points: 4
 # minutes: 15
 # difficulty: 2
-# tested: a rejection ends the round, the bonus token comes and comes from the target, each guess is held against its
+# tested: A rejection ends the round, the bonus token comes and comes from the target, each guess is held against its
 #   own row, and no guesses at all.
-# why: where the last token of a round comes from is the most common mistake in speculation.
-# hint: go through rows of p and q and the guesses together. `target_probs` has one row more than there are guesses:
+# why: Where the last token of a round comes from is the most common mistake in speculation.
+# hint: Go through rows of p and q and the guesses together. `target_probs` has one row more than there are guesses:
 #   when does anybody look at it?
 
 # %% [markdown]
@@ -342,10 +342,10 @@ from nanolm.speculative import speculative_round  # exercise: speculative_round
 # points: 6
 # minutes: 25
 # difficulty: 3
-# tested: one target pass per round, what target and draft have read after a rejection and after a round in which all
+# tested: One target pass per round, what target and draft have read after a rejection and after a round in which all
 #   was kept, three rounds in a row, γ = 0, and the refusal of a negative γ.
-# why: this is the algorithm. Everything else in the file serves these ten lines.
-# hint: four steps, as in the docstring. In step 2 the target has not read the last token of the text yet, perhaps not
+# why: This is the algorithm. Everything else in the file serves these ten lines.
+# hint: Four steps, as in the docstring. In step 2 the target has not read the last token of the text yet, perhaps not
 #   even the prompt: feed it text[target.length:] and the guesses together. How many rows do you need back?
 
 # %%
@@ -353,10 +353,10 @@ from nanolm.speculative import speculative_generate  # exercise: speculative_gen
 # points: 5
 # minutes: 20
 # difficulty: 3
-# tested: the joint distribution of all texts of two and three tokens, exact to 1e-12; the number of target passes when
+# tested: The joint distribution of all texts of two and three tokens, exact to 1e-12; the number of target passes when
 #   draft and target are equal; the exact length; an end token inside a draft; the counts.
-# why: the joint distribution is the proof by machine that nothing leaks from one round into the next.
-# hint: a loop around `speculative_round`. With r tokens left, more than r − 1 guesses cannot be used. Cut what comes
+# why: The joint distribution is the proof by machine that nothing leaks from one round into the next.
+# hint: A loop around `speculative_round`. With r tokens left, more than r − 1 guesses cannot be used. Cut what comes
 #   behind an end token before you add it to the text (`up_to_end`), and tell `stats.count` how many went in.
 
 # %% [markdown]
@@ -600,10 +600,10 @@ from nanolm.drafts import prompt_lookup  # exercise: prompt_lookup
 # points: 4
 # minutes: 15
 # difficulty: 2
-# tested: the longest match wins, among equals the latest, the tail does not match itself, fewer tokens at the end of
+# tested: The longest match wins, among equals the latest, the tail does not match itself, fewer tokens at the end of
 #   the text, no match, and refusal of a negative γ or an n below 1.
-# why: it costs nothing, needs no second model, and on the right texts it beats one.
-# hint: for n from max_ngram down, compare text[start : start + n] with the last n tokens, for start from the right to
+# why: It costs nothing, needs no second model, and on the right texts it beats one.
+# hint: For n from max_ngram down, compare text[start : start + n] with the last n tokens, for start from the right to
 #   the left. The first start that may be compared is the one whose match ends before the last token of the text.
 
 # %%

@@ -64,9 +64,7 @@ def decoder_logits(tensors: Mapping[str, Tensor], config, tokens: Sequence[int])
 
     x = tensors["model.embed_tokens.weight"][list(tokens)]
     for i in range(config.n_layers):
-        w = {
-            name.split(".", 3)[3]: tensor for name, tensor in tensors.items() if name.startswith(f"model.layers.{i}.")
-        }
+        w = {name.split(".", 3)[3]: tensor for name, tensor in tensors.items() if name.startswith(f"model.layers.{i}.")}
         h = norm(x, w["input_layernorm.weight"])
         q = rotate(heads(h @ w["self_attn.q_proj.weight"].T, config.n_heads), range(len(tokens)), config.rope_theta)
         k = rotate(heads(h @ w["self_attn.k_proj.weight"].T, config.n_kv_heads), range(len(tokens)), config.rope_theta)

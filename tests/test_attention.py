@@ -68,9 +68,9 @@ def test_attend_equals_attention_one_query_at_a_time(N, K, T, S):
 
 @pytest.mark.parametrize(("T", "S"), SHAPES)
 @pytest.mark.parametrize(("N", "K"), [(4, 2), (6, 2), (4, 1)])
-def test_attend_folds_groups_into_the_same_result_as_repeated_heads(N, K, T, S):
+def test_attend_of_groups_equals_attention_over_repeated_heads(N, K, T, S):
     q, k, v = random(2, N, T, 6, seed=4), random(2, K, S, 6, seed=5), random(2, K, S, 6, seed=6)
-    assert close(attend(q, k, v), explicit_sdpa(q, k, v)), f"the fold of {N // K} queries a group is not repeat_interleave"
+    assert close(attend(q, k, v), explicit_sdpa(q, k, v)), f"{N // K} queries a group: not what repeat_interleave gives"
 
 
 def test_attend_takes_a_mask_of_each_row_s_own():
@@ -176,7 +176,9 @@ def check_forward(layer, T, S, mask=None):
     actual = layer(x, cache, S - T, mask)
     assert actual.shape == x.shape, f"(B, T, D) = {tuple(x.shape)} went in and {tuple(actual.shape)} came out"
     assert close(actual, by_hand(layer, x, past_k, past_v, S - T)), name_the_mistake(
-        actual, forward_mistakes(layer, x, past_k, past_v, S - T), f"{T} new positions after {S - T} cached: wrong output"
+        actual,
+        forward_mistakes(layer, x, past_k, past_v, S - T),
+        f"{T} new positions after {S - T} cached: wrong output",
     )
     return cache
 
@@ -224,7 +226,9 @@ def test_forward_takes_one_offset_per_row(layer):
     x, (past_k, past_v) = random(2, 1, 20), past(3)
     actual = layer(x, RecordingCache(past_k, past_v), torch.tensor([3, 1]))
     rows = [by_hand(layer, x[b : b + 1], past_k[b : b + 1], past_v[b : b + 1], o) for b, o in enumerate((3, 1))]
-    assert close(actual, torch.cat(rows)), "offset may be a tensor with one position a row: hand it to apply_rope as it is"
+    assert close(actual, torch.cat(rows)), (
+        "offset may be a tensor with one position a row: hand it to apply_rope as it is"
+    )
 
 
 @pytest.mark.exercise("attention.Attention.forward")
@@ -262,7 +266,9 @@ def test_forward_writes_to_its_own_layer_of_the_cache_once(layer):
     cache = RecordingCache(*past(0))
     layer(random(2, 3, 20), cache, 0)
     written = [number for number, _, _ in cache.updates]
-    assert written == [1], f"layer 1 of 0, 1, 2 wrote to the cache of layers {written}: each writes to its own, once a pass"
+    assert written == [1], (
+        f"layer 1 of 0, 1, 2 wrote to the cache of layers {written}: each writes to its own, once a pass"
+    )
 
 
 @pytest.mark.exercise("attention.Attention.forward")

@@ -1,4 +1,4 @@
-"""`nanolm/config.py`: shapes that cannot be are refused, and a Hugging Face config.json is read as its writer meant it."""
+"""`nanolm/config.py`: impossible shapes are refused, and a Hugging Face config.json is read as its writer meant it."""
 
 import pytest
 from tiny_models import tiny_config

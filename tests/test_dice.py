@@ -30,7 +30,9 @@ def vector(*numbers, dtype=torch.float64):
 
 def test_bernoulli_of_zero_is_never_true_and_of_one_always():
     dice = Dice(seed=1)
-    assert not any(dice.bernoulli(0.0) for _ in range(10_000)), "probability 0 came true: compare u < prob, not u <= prob"
+    assert not any(dice.bernoulli(0.0) for _ in range(10_000)), (
+        "probability 0 came true: compare u < prob, not u <= prob"
+    )
     assert all(dice.bernoulli(1.0) for _ in range(10_000)), "probability 1 failed"
 
 
@@ -76,7 +78,9 @@ def test_categorical_never_draws_a_zero(rand_returns, probs, uniform):
     assert not zeros, f"index {zeros} of {probs} has probability 0 and was drawn (at u = {uniform})"
 
 
-@pytest.mark.parametrize(("uniform", "index"), [(LOWEST, 0), (0.2499, 0), (0.25, 1), (0.7499, 1), (0.75, 2), (HIGHEST, 2)])
+@pytest.mark.parametrize(
+    ("uniform", "index"), [(LOWEST, 0), (0.2499, 0), (0.25, 1), (0.7499, 1), (0.75, 2), (HIGHEST, 2)]
+)
 def test_categorical_gives_each_index_an_interval_closed_below(rand_returns, uniform, index):
     # Running totals 0.25, 0.75, 1, all exact in binary: index 1 owns [0.25, 0.75), which is 0.5 wide.
     rand_returns(uniform)

@@ -1,10 +1,10 @@
-"""Grades `nanolm/model.py`: scores against a decoder by hand, generation against a scripted model whose passes are counted."""
+"""Grades `nanolm/model.py`: scores against a decoder by hand, generation on a scripted model that counts its passes."""
 
 from types import ModuleType
 
 import pytest
 import torch
-from by_hand import close, decoder_logits
+from by_hand import close, decoder_logits, random
 from tiny_models import tiny_config, tiny_model, tokens_of
 
 from nanolm.cache import KVCache, RaggedKVCache
@@ -23,7 +23,9 @@ def test_scores_equal_a_decoder_by_hand(tied):
     model, tokens = tiny_model(tie_embeddings=tied), tokens_of(2, 6)
     expected = torch.stack([decoder_logits(to_hf_tensors(model), model.config, row) for row in tokens.tolist()])
     # 1e-11: three layers of sums in another order.
-    assert close(model(tokens), expected, 1e-11), "the layers together are not norm, attention, norm, feed-forward, norm"
+    assert close(model(tokens), expected, 1e-11), (
+        "the layers together are not norm, attention, norm, feed-forward, norm"
+    )
 
 
 def test_rms_norm_divides_by_the_root_of_the_mean_square():
@@ -31,8 +33,24 @@ def test_rms_norm_divides_by_the_root_of_the_mean_square():
     norm.weight.data = torch.tensor([1.0, 10.0])
     # (3, 4): mean square 12.5, with eps 13; 3/√13 = 0.83205, 4/√13 · 10 = 11.09400.
     actual = norm(torch.tensor([[[3.0, 4.0]]]))
-    assert not close(actual, torch.tensor([[[-1.0, 10.0]]]), 0.3), "RMSNorm does not take the mean away (LayerNorm does)"
+    assert not close(actual, torch.tensor([[[-1.0, 10.0]]]), 0.3), (
+        "RMSNorm does not take the mean away (LayerNorm does)"
+    )
     assert close(actual, torch.tensor([[[0.83205, 11.09400]]]), 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float64, 1e-13), (torch.float32, 1e-5), (torch.bfloat16, 0.03)]
+)
+@pytest.mark.parametrize("size", [0.0, 1e-6, 1.0, 1e6])
+def test_rms_norm_equals_the_formula_from_tiny_to_large_vectors(dtype, tolerance, size):
+    # At 1e-6 the mean square is far below eps, at 1e6 far above. Results are a few units large; float32 keeps
+    # 7 digits and bfloat16 less than 3.
+    x, norm = random(2, 3, 8) * size, RMSNorm(8, eps=1e-5).to(dtype)
+    expected = x / torch.sqrt((x * x).mean(dim=-1, keepdim=True) + 1e-5)
+    actual = norm(x.to(dtype))
+    assert actual.dtype == dtype
+    assert close(actual.double(), expected, tolerance)
 
 
 @pytest.mark.parametrize("last", [1, 3, 6])
@@ -99,6 +117,21 @@ def test_new_cache_fits_the_model():
     assert type(plain) is KVCache and type(ragged) is RaggedKVCache
     for cache in (plain, ragged):
         assert (cache.batch_size, cache.capacity, cache.keys[0].dtype) == (2, 7, torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda model: model(tokens_of(5)), r"tokens has shape \(5,\)"),
+        (lambda model: model(tokens_of(1, 5), model.new_cache(2, 8)), r"tokens has shape \(1, 5\) .*2"),
+        (lambda model: model(tokens_of(1, 5), last=0), r"last is 0"),
+        (lambda model: model(tokens_of(1, 5), last=6), r"last is 6"),
+    ],
+    ids=["one row without its dimension", "one row for a cache of two", "last 0", "last beyond T"],
+)
+def test_forward_refuses_wrong_shapes_by_name(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(tiny_model())
 
 
 # --- stream and generate, on a scripted model --------------------------------------------------------------------
@@ -187,6 +220,7 @@ def test_stream_advances_the_cache_by_what_each_pass_read(impl):
     list(model.stream([PROMPT], 4))
     starts = [lengths[0] for _, lengths in model.passes]
     assert starts != [0, 0, 0, 0], "the cache is never advanced: each pass overwrites the one before"
+    assert starts != [0, 0, 1, 2], "the prefill was not counted: the first decode pass overwrites the prompt"
     assert starts != [0, 1, 2, 3], "the prefill counts as 8 positions, not as one"
     assert starts == [0, 8, 9, 10], f"the passes started at positions {starts}; after the prompt of 8 come 8, 9, 10"
 
@@ -202,7 +236,9 @@ def test_stream_reads_each_new_token_once(impl):
 @pytest.mark.exercise("model.NanoLM.stream")
 def test_stream_writes_what_the_model_says(impl):
     text = [step[0] for step in scripted(impl).stream([PROMPT], 6)]
-    assert text != scripted_text(PROMPT[:-1], 6), "the first token comes from the scores after the prompt's *last* token"
+    assert text != scripted_text(PROMPT[:-1], 6), (
+        "the first token comes from the scores after the prompt's *last* token"
+    )
     assert text == scripted_text(PROMPT, 6)
 
 
@@ -227,7 +263,8 @@ def test_stream_takes_rows_of_unequal_length(impl):
     assert positions_run(model) == [5, 1, 1, 1], "one prefill pass serves all rows, as wide as the longest prompt"
     assert texts[0] == expected[0]
     assert [starts for _, starts in model.passes][1] != [5, 5, 5], (
-        "every row was counted as long as the longest: padding was cached as if it were text (advance by each row's length)"
+        "every row was counted as long as the longest: padding was cached as if it were text "
+        "(advance by each row's own length)"
     )
     first = [text[0] for text in texts]
     assert first == [text[0] for text in expected], (

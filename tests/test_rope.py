@@ -66,7 +66,7 @@ def test_rope_offset_matches_slicing(impl, offset):
 @pytest.mark.exercise("rope.apply_rope")
 def test_apply_rope_turns_the_first_pair_by_one_radian_a_position(impl):
     # H = 4, theta = 10,000: pair 0 is (x0, x2) and turns by 1 radian a position, pair 1 is (x1, x3) and turns by
-    # 10,000^(-2/4) = 1/100. At position 1: cos 1 = 0.540302, sin 1 = 0.841471; cos 0.01 = 0.999950, sin 0.01 = 0.0099998.
+    # 10,000^(-2/4) = 1/100. cos 1 = 0.540302, sin 1 = 0.841471; cos 0.01 = 0.999950, sin 0.01 = 0.0099998.
     x = torch.tensor([1.0, 1.0, 0.0, 0.0], dtype=torch.float64).view(1, 1, 1, 4)
     expected = torch.tensor([0.540302, 0.999950, 0.841471, 0.0099998], dtype=torch.float64).view(1, 1, 1, 4)
     actual = impl.apply_rope(x, 1)
@@ -96,7 +96,9 @@ def test_apply_rope_makes_scores_depend_on_the_distance_alone(impl):
     q, k = random(1, 1, 1, 8, seed=1), random(1, 1, 1, 8, seed=2)
     near = (impl.apply_rope(q, 7) * impl.apply_rope(k, 4)).sum()
     far = (impl.apply_rope(q, 107) * impl.apply_rope(k, 104)).sum()
-    assert close(near, far), "query 7 with key 4 and query 107 with key 104 are 3 apart both: their scores must be equal"
+    assert close(near, far), (
+        "query 7 with key 4 and query 107 with key 104 are 3 apart both: their scores must be equal"
+    )
 
 
 @pytest.mark.exercise("rope.apply_rope")

@@ -1,4 +1,4 @@
-"""Grades `nanolm/sampling.py` with the course's worked figures, a plain Python loop, and every edge case of the docstrings."""
+"""Grades `nanolm/sampling.py` with worked figures, plain Python loops, and every edge case of the docstrings."""
 
 import math
 import struct
@@ -75,7 +75,9 @@ def test_temperature_probs_are_float64_whatever_the_logits_are(impl, dtype):
     logits = vector(0.5, 0.25, -3, dtype=dtype)  # exact in each type
     actual = impl.temperature_probs(logits, 0.7)
     assert actual.dtype == torch.float64, f"probabilities are float64, not {actual.dtype}"
-    assert close(actual, softmax_by_hand([0.5, 0.25, -3], 0.7)), "convert to float64 first, divide and exponentiate then"
+    assert close(actual, softmax_by_hand([0.5, 0.25, -3], 0.7)), (
+        "convert to float64 first, divide and exponentiate then"
+    )
 
 
 @pytest.mark.exercise("sampling.temperature_probs")
@@ -102,7 +104,9 @@ def test_temperature_probs_near_zero_goes_to_greedy_without_overflow(impl, tempe
 
 @pytest.mark.exercise("sampling.temperature_probs")
 def test_temperature_probs_of_a_tie_near_zero_stays_a_tie(impl):
-    assert close(impl.temperature_probs(vector(1, 1, 0), 1e-6), [0.5, 0.5, 0]), "the limit from above keeps equals equal"
+    assert close(impl.temperature_probs(vector(1, 1, 0), 1e-6), [0.5, 0.5, 0]), (
+        "the limit from above keeps equals equal"
+    )
 
 
 @pytest.mark.exercise("sampling.temperature_probs")
@@ -292,7 +296,9 @@ def test_top_p_filter_with_p_one_keeps_every_possible_token(impl):
     tiny = 1e-15  # far below any rounding allowance
     probs = vector(0.6, 0.0, 0.4 - 2 * tiny, tiny, tiny)
     actual = impl.top_p_filter(probs, 1.0)
-    assert (actual > 0).tolist() == [True, False, True, True, True], "p = 1 keeps all that is possible, however unlikely"
+    assert (actual > 0).tolist() == [True, False, True, True, True], (
+        "p = 1 keeps all that is possible, however unlikely"
+    )
     assert close(actual, probs.tolist())
 
 
@@ -507,7 +513,9 @@ def test_float32_sum_rounds_after_every_addition(impl):
 def test_float32_sum_equals_a_plain_loop(impl, values, random):
     order, total = random.sample(range(len(values)), len(values)), 0.0
     for index in order:
-        total = float32(total + float32(values[index]))  # float64 has 53 ≥ 2·24 + 2 bits: rounding twice is rounding once
+        total = float32(
+            total + float32(values[index])
+        )  # float64 has 53 ≥ 2·24 + 2 bits: rounding twice is rounding once
     actual = impl.float32_sum(values, order)
     assert type(actual) is float and actual == total
 

@@ -1,4 +1,6 @@
-"""`nanolm/session.py`: distributions after every pass equal those of a fresh full pass, whatever was read and forgotten."""
+"""`nanolm/session.py`: whatever was read and forgotten, the distributions are those of a fresh full pass."""
+
+import random
 
 import pytest
 import torch
@@ -52,6 +54,18 @@ def test_truncate_forgets_as_if_never_read():
     assert close(session.feed(other, last=3), fresh(TEXT[:4] + other)[4:]), "rejected tokens still have a say"
 
 
+def test_any_sequence_of_feeding_and_forgetting_equals_a_fresh_reading():
+    choose, session, text = random.Random(6), Session(MODEL), []
+    for _ in range(60):
+        if text and choose.random() < 0.4:
+            del text[choose.randrange(len(text) + 1) :]
+            session.truncate(len(text))
+        new = [choose.randrange(11) for _ in range(choose.randint(1, min(5, 64 - len(text))))]
+        text += new
+        assert close(session.feed(new, last=len(new)), fresh(text)[-len(new) :])
+        assert session.length == len(text)
+
+
 def test_every_sampling_rule_is_applied():
     probs = Session(MODEL, Sampling(temperature=0.7, top_k=4, top_p=0.8)).feed(TEXT)[0]
     assert 1 <= int((probs > 0).sum()) <= 4
@@ -103,18 +117,10 @@ def test_rows_of_a_batch_session_forget_to_lengths_of_their_own():
     batch.feed([ROWS[0][:6], ROWS[1]], last=[1, 1])
     batch.truncate([3, 5])
     again = batch.feed([[10, 2], [4]], last=[2, 1])
-    assert close(again[0], fresh(ROWS[0][:3] + [10, 2], 0.5)[3:]), "row 0 remembers what it should have forgotten"
+    assert close(again[0], fresh([*ROWS[0][:3], 10, 2], 0.5)[3:]), "row 0 remembers what it should have forgotten"
     assert close(again[1], fresh(ROWS[1] + [4], 0.5)[5:]), "row 1 lost what it should have kept"
 
 
 def test_a_batch_session_refuses_a_last_beyond_what_a_row_reads():
     with pytest.raises(ValueError, match="last"):
         BatchSession(MODEL, T_HALF, 2, capacity=16).feed([[1, 2], [3, 4, 5, 6]], last=[3, 1])
-
-
-def test_a_short_row_may_read_more_than_the_longest_has_room_for():
-    # Row 0 holds 5 of 6 places and reads 1, row 1 holds 1 and reads 3: both fit, 6 and 4.
-    batch = BatchSession(MODEL, T_HALF, 2, capacity=6)
-    batch.feed([ROWS[0][:5], ROWS[1][:1]], last=[1, 1])
-    batch.feed([ROWS[0][5:6], ROWS[1][1:4]], last=[1, 1])
-    assert batch.lengths == [6, 4]

@@ -28,6 +28,17 @@ def close(actual, expected, tolerance=1e-12):
     return torch.allclose(torch.as_tensor(actual).double(), expected, rtol=0, atol=tolerance)
 
 
+def assert_refuses(name, call, *arguments):
+    """Impossible input gets a ValueError that names the argument."""
+    try:
+        result = call(*arguments)
+    except ValueError as error:
+        assert name in str(error), f"the message {str(error)!r} should name the argument, {name}"
+        return
+    shown = ", ".join(str(a.tolist() if isinstance(a, torch.Tensor) else a) for a in arguments[:3])
+    pytest.fail(f"({shown}, …) is impossible because of {name}: raise a ValueError that says so; it returned {result}")
+
+
 def distributions(size=4):
     weights = st.lists(st.integers(0, 20), min_size=size, max_size=size).filter(any)
     return weights.map(lambda w: torch.tensor(w, dtype=torch.float64) / sum(w))
@@ -57,12 +68,16 @@ def test_residual_zeroes_tokens_the_draft_overrated(impl):
 @pytest.mark.exercise("speculative.residual_distribution")
 def test_residual_distribution_with_one_token_left_is_certain(impl):
     # p - q = (-0.3, 0.3): only the second token is left.
-    assert close(impl.residual_distribution(vector(0.6, 0.4), vector(0.9, 0.1)), [0, 1])
+    actual = impl.residual_distribution(vector(0.6, 0.4), vector(0.9, 0.1))
+    assert close(actual, [0, 1]), f"p - q is (-0.3, 0.3), so all of the residual is on token 1; got {actual.tolist()}"
 
 
 @pytest.mark.exercise("speculative.residual_distribution")
 def test_residual_distribution_of_disjoint_supports_is_the_target(impl):
-    assert close(impl.residual_distribution(vector(0.25, 0.75, 0, 0), vector(0, 0, 0.5, 0.5)), [0.25, 0.75, 0, 0])
+    actual = impl.residual_distribution(vector(0.25, 0.75, 0, 0), vector(0, 0, 0.5, 0.5))
+    assert close(actual, [0.25, 0.75, 0, 0]), (
+        f"nothing in common: what p has beyond q is p itself, not {actual.tolist()}"
+    )
 
 
 @pytest.mark.exercise("speculative.residual_distribution")
@@ -122,6 +137,17 @@ def name_the_mistake(actual, p, q):
 
 
 @pytest.mark.exercise("speculative.accept_or_resample")
+def test_accept_or_resample_takes_its_chances_from_the_dice(impl):
+    dice = ScriptedDice()
+    impl.accept_or_resample(P, Q, 3, dice)
+    # p/q is 1/3 here: the scripted dice say no to bernoulli, and then one draw from the residual follows.
+    assert len(dice.taken) == 2, (
+        "all randomness goes through `dice`: one dice.bernoulli to keep the guess or not, then one dice.categorical from "
+        f"the residual; this answer asked the dice {len(dice.taken)} times (torch.rand and its like are not for tests)"
+    )
+
+
+@pytest.mark.exercise("speculative.accept_or_resample")
 def test_accept_or_resample_has_output_distribution_p_when_every_outcome_is_followed(impl):
     actual = output_of_one_token(impl, P, Q)
     assert close(actual, P), f"{name_the_mistake(actual, P, Q)}. Comes out as {actual.tolist()}, p is {P.tolist()}"
@@ -166,8 +192,10 @@ def test_accept_or_resample_turns_a_rejected_a_into_b(impl):
     # A is kept with 0.6/0.9 = 2/3, so 0.9 · 1/3 = 30 % are rejected, and all become B: 0.1 + 0.3 = 0.4.
     p, q = vector(0.6, 0.4), vector(0.9, 0.1)
     outcome = exact_distribution(lambda dice: impl.accept_or_resample(p, q, 0, dice))
-    assert outcome == {(0, True): pytest.approx(2 / 3), (1, False): pytest.approx(1 / 3)}
-    assert close(output_of_one_token(impl, p, q), p)
+    assert outcome == {(0, True): pytest.approx(2 / 3), (1, False): pytest.approx(1 / 3)}, (
+        f"a guess of A stays A with 2/3 and becomes B with 1/3; {{(token, accepted): probability}} is {outcome}"
+    )
+    assert close(output_of_one_token(impl, p, q), p), "B must come out with 0.1 + 0.9 · 1/3 = 0.4"
 
 
 @pytest.mark.exercise("speculative.accept_or_resample")
@@ -189,14 +217,8 @@ def test_accept_or_resample_reaches_tokens_the_draft_never_proposes(impl):
 @pytest.mark.exercise("speculative.accept_or_resample")
 def test_accept_or_resample_always_resamples_when_the_supports_are_disjoint(impl):
     p, q = vector(0.25, 0.75, 0, 0), vector(0, 0, 0.5, 0.5)
-    assert close(output_of_one_token(impl, p, q), p)
-
-
-@pytest.mark.exercise("speculative.accept_or_resample")
-def test_accept_or_resample_takes_its_chances_from_the_dice(impl):
-    dice = ScriptedDice()
-    impl.accept_or_resample(P, Q, 3, dice)
-    assert dice.taken, "no choice went through `dice`: use dice.bernoulli and dice.categorical, not torch.rand"
+    actual = output_of_one_token(impl, p, q)
+    assert close(actual, p), f"the target never says what the draft guesses: the output is p, not {actual.tolist()}"
 
 
 @pytest.mark.exercise("speculative.accept_or_resample")
@@ -212,8 +234,7 @@ def test_accept_or_resample_takes_its_chances_from_the_dice(impl):
     ids=["sum above 1", "negative", "NaN", "two vocabularies", "a guess that q cannot have drawn"],
 )
 def test_accept_or_resample_refuses_what_are_no_distributions(impl, p, q, token, names):
-    with pytest.raises(ValueError, match=names):
-        impl.accept_or_resample(vector(*p), vector(*q), token, ScriptedDice())
+    assert_refuses(names, impl.accept_or_resample, vector(*p), vector(*q), token, ScriptedDice())
 
 
 # --- the arithmetic ----------------------------------------------------------------------------------------------
@@ -240,7 +261,7 @@ def test_acceptance_rate_of_rows_is_one_number_a_row(impl):
     assert rows.shape == (2,), (
         f"two rows of 4 tokens give 2 rates, not shape {tuple(rows.shape)}: sum over the last dimension"
     )
-    assert close(rows, [0.7, 1.0])
+    assert close(rows, [0.7, 1.0]), f"the rows share 0.7 and 1.0 of their mass, not {rows.tolist()}"
 
 
 @pytest.mark.exercise("speculative.expected_tokens_per_round")
@@ -258,14 +279,13 @@ def test_acceptance_rate_of_rows_is_one_number_a_row(impl):
 def test_expected_tokens_per_round_is_the_sum_of_powers_of_alpha(impl, alpha, gamma, tokens):
     actual = impl.expected_tokens_per_round(alpha, gamma)
     assert actual != pytest.approx(tokens - 1), "the bonus or resampled token is missing: the sum starts at α⁰ = 1"
-    assert actual == pytest.approx(tokens, abs=5e-5)
+    assert actual == pytest.approx(tokens, abs=5e-5), f"1 + α + … + α^γ is {tokens} at α = {alpha}, γ = {gamma}"
 
 
 @pytest.mark.exercise("speculative.expected_tokens_per_round")
 @pytest.mark.parametrize(("alpha", "gamma", "names"), [(1.2, 4, "alpha"), (-0.1, 4, "alpha"), (0.5, -1, "gamma")])
 def test_expected_tokens_per_round_refuses_impossible_arguments(impl, alpha, gamma, names):
-    with pytest.raises(ValueError, match=names):
-        impl.expected_tokens_per_round(alpha, gamma)
+    assert_refuses(names, impl.expected_tokens_per_round, alpha, gamma)
 
 
 @pytest.mark.exercise("speculative.speculative_speedup")
@@ -288,8 +308,7 @@ def test_speculative_speedup_is_tokens_over_the_time_of_a_round(impl, alpha, gam
 
 @pytest.mark.exercise("speculative.speculative_speedup")
 def test_speculative_speedup_refuses_a_negative_cost(impl):
-    with pytest.raises(ValueError, match="draft_cost"):
-        impl.speculative_speedup(0.5, 4, -0.1)
+    assert_refuses("draft_cost", impl.speculative_speedup, 0.5, 4, -0.1)
 
 
 @pytest.mark.exercise("speculative.best_gamma")
@@ -297,7 +316,10 @@ def test_speculative_speedup_refuses_a_negative_cost(impl):
     ("alpha", "gamma", "speedup"), [(0.6, 4, 1.92), (0.8, 8, 3.09), (0.9, 13, 4.67)]
 )  # the largest of (1 - α^(γ+1)) / ((1 - α)(1 + 0.05 γ)) over whole γ
 def test_best_gamma_grows_with_the_acceptance_rate(impl, alpha, gamma, speedup):
-    assert impl.best_gamma(alpha, 0.05) == gamma
+    best = impl.best_gamma(alpha, 0.05)
+    assert best == gamma, (
+        f"at α = {alpha} and c = 0.05 the speed-up is largest at γ = {gamma} ({speedup}), not at {best}"
+    )
     tokens = (1 - alpha ** (gamma + 1)) / (1 - alpha)
     assert tokens / (1 + 0.05 * gamma) == pytest.approx(speedup, abs=0.005)
 
@@ -305,7 +327,7 @@ def test_best_gamma_grows_with_the_acceptance_rate(impl, alpha, gamma, speedup):
 @pytest.mark.exercise("speculative.best_gamma")
 def test_best_gamma_is_zero_when_speculation_cannot_pay(impl):
     # α = 0.2, a draft at half the target's time: γ = 1 gives 1.2 tokens for 1.5 passes.
-    assert impl.best_gamma(0.2, 0.5) == 0
+    assert impl.best_gamma(0.2, 0.5) == 0, "every γ ≥ 1 is slower than plain decoding here: try γ = 0 too"
 
 
 # --- verify_draft ------------------------------------------------------------------------------------------------
@@ -342,7 +364,8 @@ def test_verify_draft_stops_at_the_first_rejection(impl):
 def test_verify_draft_without_guesses_draws_one_token_from_the_target(impl):
     empty = torch.empty(0, 4, dtype=torch.float64)
     new = exact_distribution(lambda dice: tuple(impl.verify_draft(P[None], empty, [], dice)))
-    assert new == {(token,): pytest.approx(P[token].item()) for token in range(4)}
+    expected = {(token,): pytest.approx(P[token].item()) for token in range(4)}
+    assert new == expected, f"no guesses: one token, drawn from target_probs[0]; {{tokens: probability}} is {new}"
 
 
 @pytest.mark.exercise("speculative.verify_draft")
@@ -350,7 +373,10 @@ def test_verify_draft_uses_each_guess_with_its_own_row(impl):
     # Guess 0 under equal rows is always kept; guess 3 has p/q = 0.1/0.3 and is kept a third of the time.
     target, draft = torch.stack([P, P, CERTAIN[0]]), torch.stack([P, Q])
     new = exact_distribution(lambda dice: len(impl.verify_draft(target, draft, [0, 3], dice)))
-    assert new == {2: pytest.approx(2 / 3), 3: pytest.approx(1 / 3)}
+    assert new == {2: pytest.approx(2 / 3), 3: pytest.approx(1 / 3)}, (
+        "guess i belongs to row i of both: the second is rejected with 2/3 (2 new tokens) and kept with 1/3 (3 with "
+        f"the bonus); {{new tokens: probability}} is {new}"
+    )
 
 
 # --- speculative_round -------------------------------------------------------------------------------------------
@@ -368,7 +394,7 @@ def test_speculative_round_truncates_the_target_after_a_rejection(impl):
     # After 0 the target is certain of 1, the draft guesses 2, 2: rejected at once, 1 comes out.
     target = TableReader(one_hot_rows(1, 2, 3, 0))
     done = impl.speculative_round(target, ScriptedDraft([2, 2]), [3, 0], 2, ScriptedDice())
-    assert done.tokens == [1]
+    assert done.tokens == [1], f"the guess 2 is rejected and 1 comes in its place; got {done.tokens}"
     assert target.read == [3, 0], (
         f"stale cache: the target still holds {target.read[2:]} after the text [3, 0], so it goes on from a guess that "
         "was rejected; truncate to len(text) + len(new) - 1"
@@ -389,7 +415,7 @@ def test_speculative_round_keeps_what_both_have_read_when_all_is_kept(impl):
     cycle = one_hot_rows(1, 2, 3, 0)
     target, draft = TableReader(cycle), TableDraft(cycle)
     done = impl.speculative_round(target, draft, [0], 2, ScriptedDice())
-    assert done.tokens == [1, 2, 3]
+    assert done.tokens == [1, 2, 3], f"guesses 1, 2 are right and 3 is the bonus; got {done.tokens}"
     assert target.read == [0, 1, 2], (
         "all guesses were kept, and nobody has read the bonus token: keep the text and both guesses"
     )
@@ -411,19 +437,19 @@ def test_speculative_round_with_gamma_zero_is_one_step_of_plain_decoding(impl):
     new = exact_distribution(
         lambda dice: tuple(impl.speculative_round(TableReader(), TableDraft(), [3, 1], 0, dice).tokens)
     )
-    assert new == {(token,): pytest.approx(TARGET_TABLE[1, token].item()) for token in range(4)}
+    expected = {(token,): pytest.approx(TARGET_TABLE[1, token].item()) for token in range(4)}
+    assert new == expected, f"γ = 0: one token from the target's distribution after the text; it gave {new}"
 
 
 @pytest.mark.exercise("speculative.speculative_round")
 def test_speculative_round_reports_what_was_drafted(impl):
     done = impl.speculative_round(TableReader(one_hot_rows(1, 2, 3, 0)), ScriptedDraft([2, 2]), [0], 2, ScriptedDice())
-    assert list(done.drafted) == [2, 2]
+    assert list(done.drafted) == [2, 2], "Round(drafted, tokens): what was guessed comes first"
 
 
 @pytest.mark.exercise("speculative.speculative_round")
 def test_speculative_round_refuses_a_negative_gamma(impl):
-    with pytest.raises(ValueError, match="gamma"):
-        impl.speculative_round(TableReader(), TableDraft(), [0], -1, ScriptedDice())
+    assert_refuses("gamma", impl.speculative_round, TableReader(), TableDraft(), [0], -1, ScriptedDice())
 
 
 # --- speculative_generate ----------------------------------------------------------------------------------------
@@ -445,7 +471,7 @@ def test_speculative_generate_enumerated_has_the_joint_distribution_of_the_targe
             f"text {text} comes out with probability {actual.get(text, 0.0):.6f}, the target alone writes it with "
             f"{expected:.6f}: look at the caches after a rejection, and at where the last token of a round comes from"
         )
-    assert sum(actual.values()) == pytest.approx(1.0, abs=1e-12)
+    assert sum(actual.values()) == pytest.approx(1.0, abs=1e-12), "texts of another length came out too"
 
 
 @pytest.mark.exercise("speculative.speculative_generate")
@@ -453,12 +479,12 @@ def test_speculative_generate_enumerated_has_the_joint_distribution_of_the_targe
 def test_speculative_generate_with_draft_equal_to_target_needs_n_over_gamma_plus_one_passes(impl, n, gamma, passes):
     target = TableReader()
     tokens, stats = impl.speculative_generate(target, TableDraft(TARGET_TABLE), [0], n, gamma, Dice(seed=1))
-    assert len(tokens) == n
+    assert len(tokens) == n, f"asked for {n} tokens, got {len(tokens)}"
     assert target.passes == passes, (
         f"draft = target keeps every guess, so {n} tokens at γ = {gamma} take ⌈{n}/({gamma}+1)⌉ = {passes} passes, not "
         f"{target.passes}: is the bonus token missing?"
     )
-    assert stats.target_forwards == passes
+    assert stats.target_forwards == passes, "call stats.count once a round"
 
 
 @pytest.mark.exercise("speculative.speculative_generate")
@@ -475,7 +501,7 @@ def test_speculative_generate_ends_at_an_end_token_inside_the_draft(impl):
         TableReader(cycle), TableDraft(cycle), [0], 12, 5, Dice(1), end_tokens=[2]
     )
     assert tokens == [1, 2], f"2 ends the text and is its last token; got {tokens}"
-    assert stats.new_tokens == 2
+    assert stats.new_tokens == 2, "only what goes into the text counts as written: stats.count(done, len(new))"
 
 
 @pytest.mark.exercise("speculative.speculative_generate")
@@ -492,7 +518,8 @@ def test_speculative_generate_counts_what_it_did(impl):
     target = TableReader(one_hot_rows(1, 2, 3, 0))
     tokens, stats = impl.speculative_generate(target, ScriptedDraft([2, 2]), [0], 3, 2, Dice(seed=0))
     assert tokens == [1, 2, 3]
-    assert (stats.target_forwards, stats.examined, stats.accepted, stats.new_tokens) == (2, 2, 1, 3)
+    counts = (stats.target_forwards, stats.examined, stats.accepted, stats.new_tokens)
+    assert counts == (2, 2, 1, 3), f"2 passes, 2 guesses examined, 1 kept, 3 tokens written; counted {counts}"
 
 
 @pytest.mark.exercise("speculative.speculative_generate")
@@ -500,8 +527,7 @@ def test_speculative_generate_counts_what_it_did(impl):
     ("prompt", "n", "gamma", "names"), [([], 3, 2, "prompt"), ([0], -1, 2, "max_new_tokens"), ([0], 3, -1, "gamma")]
 )
 def test_speculative_generate_refuses_an_impossible_request(impl, prompt, n, gamma, names):
-    with pytest.raises(ValueError, match=names):
-        impl.speculative_generate(TableReader(), TableDraft(), prompt, n, gamma, Dice(seed=0))
+    assert_refuses(names, impl.speculative_generate, TableReader(), TableDraft(), prompt, n, gamma, Dice(seed=0))
 
 
 # --- the reference alone -----------------------------------------------------------------------------------------

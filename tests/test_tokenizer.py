@@ -1,33 +1,15 @@
-"""`nanolm/tokenizer.py` on a tokenizer learned here from a few sentences, and on the shipped one."""
+"""`nanolm/tokenizer.py` on a tiny tokenizer learned from one sentence, and on the shipped ones."""
 
 import pytest
-import tokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tokenizers import decoders, pre_tokenizers, trainers
+from tiny_checkpoints import END, tiny_tokenizer
 
 from nanolm.checkpoint import SHIPPED
 from nanolm.tokenizer import Tokenizer
 
-END = "<|endoftext|>"
-SENTENCES = ["To be, or not to be, that is the question.", "A ride of 7 km costs 21 dollars.", "Größe, déjà vu, 日本語 🎉"]
-
-
-def learned() -> Tokenizer:
-    """A byte-level BPE: the end token, 256 bytes, 43 merges."""
-    inner = tokenizers.Tokenizer(tokenizers.models.BPE())
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    inner.decoder = decoders.ByteLevel()
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    trainer = trainers.BpeTrainer(
-        vocab_size=300, special_tokens=[END], initial_alphabet=alphabet, show_progress=False
-    )
-    inner.train_from_iterator(SENTENCES * 3, trainer)
-    return Tokenizer(inner)
-
-
-TOKENIZER = learned()
-ALL = {"learned": TOKENIZER} | {
+TOKENIZER = tiny_tokenizer()  # the end token, 256 bytes, 33 merges of ASCII letters
+ALL = {"tiny": TOKENIZER} | {
     path.parent.name: Tokenizer.from_file(path) for path in sorted(SHIPPED.glob("*/tokenizer.json"))
 }
 
@@ -58,7 +40,7 @@ def test_streamed_pieces_add_up_to_the_text(tokenizer, text):
 
 def test_a_character_of_several_tokens_is_streamed_whole():
     ids = TOKENIZER.encode("a🚀b")  # a rocket is four bytes, and no merge has learned them
-    assert len(ids) == 6
+    assert len(ids) == 6, "this test needs a character of four tokens"
     assert list(TOKENIZER.decode_stream(ids)) == ["a", "🚀", "b"], "a part of a character came out as a replacement"
 
 
@@ -99,16 +81,16 @@ def test_special_tokens_are_skipped_on_request_and_in_a_stream():
 
 
 def test_vocab_size_counts_every_id():
-    assert TOKENIZER.vocab_size == 300
-    assert sorted(TOKENIZER.inner.get_vocab().values()) == list(range(300))
+    assert TOKENIZER.vocab_size == 290
+    assert sorted(TOKENIZER.inner.get_vocab().values()) == list(range(290))
 
 
 def test_a_saved_tokenizer_reads_back_the_same(tmp_path):
     TOKENIZER.save(tmp_path / "tokenizer.json")
     again = Tokenizer.from_file(tmp_path / "tokenizer.json")
-    assert (again.vocab_size, again.eos_id) == (300, 0)
-    for sentence in SENTENCES:
-        assert again.encode(sentence) == TOKENIZER.encode(sentence)
+    assert (again.vocab_size, again.eos_id) == (290, 0)
+    for text in ("To be, or not to be", "21 dollars", "日本語"):
+        assert again.encode(text) == TOKENIZER.encode(text)
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -8,9 +8,7 @@ from nanolm.model import NanoLM
 
 def tiny_config(**changes) -> ModelConfig:
     """No two sizes are equal, so that a mixed-up dimension fails; N·H is not D, and G is 2."""
-    sizes = dict(
-        vocab_size=11, d_model=20, n_layers=3, n_heads=4, n_kv_heads=2, head_dim=6, d_ff=10, max_positions=64
-    )
+    sizes = dict(vocab_size=11, d_model=20, n_layers=3, n_heads=4, n_kv_heads=2, head_dim=6, d_ff=10, max_positions=64)
     return ModelConfig(**{**sizes, **changes})
 
 

@@ -1,7 +1,9 @@
 """Our own text: small worked problems with short answers, seeded, a tenth of them held out.
 
-Each kind has one fixed format, so a prompt is unmistakable and its answer can be checked by exact match. Held out is
-decided by a hash of the problem's content, before any random choice, so a held-out problem cannot reach training:
+Sums and differences are worked column by column, as at school: a small model learns single-digit facts and the order
+of the steps quickly, where a result all at once would take it many more examples. Each kind has one fixed format, so
+a prompt is unmistakable and its answer can be checked by exact match, steps included. Held out is decided by a hash of
+the problem's content, before any random choice, so a held-out problem cannot reach training:
 
 - sum: the unordered pair of numbers. 8 + 3 is held out when 3 + 8 is. Neighbours (8 + 4) may be trained on.
 - difference: the ordered pair. The sum that reverses it (for 11 - 3 that is 8 + 3) may be trained on.

@@ -75,7 +75,7 @@ def _shape(**sizes: int) -> ModelConfig:
 # of the same width is many times cheaper than its target.
 RECIPES = {
     "target": Recipe(_shape(d_model=128, n_layers=12, n_heads=4, n_kv_heads=2, d_ff=384), steps=3200),
-    "draft": Recipe(_shape(d_model=128, n_layers=1, n_heads=4, n_kv_heads=2, d_ff=384), steps=2400, seed=2),
+    "draft": Recipe(_shape(d_model=128, n_layers=1, n_heads=4, n_kv_heads=2, d_ff=768), steps=2400, seed=2),
 }
 
 

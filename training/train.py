@@ -81,13 +81,15 @@ def _evaluation_line(point: dict[str, Any]) -> str:
     return f"step {point['step']}: {point['bits_per_byte']:.3f} bits per byte; solved: {kinds}"
 
 
-def _prepare(name: str, recipe: Recipe, folder: Path, teacher: Path | None, bfloat16: bool) -> tuple[Run, Any]:
+def _prepare(recipe: Recipe, folder: Path, teacher: Path | None, bfloat16: bool) -> tuple[Run, Any]:
+    """The run, resumed if there is something to resume, and its tokenizer."""
     tokenizer = shared_tokenizer(HERE / "runs" / "tokenizer.json")
     torch.manual_seed(recipe.seed)
     model = NanoLM(recipe.model)
     teacher_model = checkpoint.load(teacher)[0] if teacher else None
-    batches = load_batches(recipe, tokenizer)
-    return Run(recipe, model, batches, folder / "state.pt", teacher_model, bfloat16), tokenizer
+    run = Run(recipe, model, load_batches(recipe, tokenizer), folder / "state.pt", teacher_model, bfloat16)
+    run.resume()
+    return run, tokenizer
 
 
 def _publish(name: str, run: Run, tokenizer: Any, out: Path) -> None:
@@ -120,17 +122,21 @@ def main(
     torch.set_num_threads(threads)
     console = Console()
     try:
-        recipe = recipe_named(name)
         use_bfloat16 = fast_bfloat16() if bfloat16 is None else bfloat16
-        training, tokenizer = _prepare(name, recipe, HERE / "runs" / (run or name), teacher, use_bfloat16)
-        resumed = training.resume()
+        training, tokenizer = _prepare(recipe_named(name), HERE / "runs" / (run or name), teacher, use_bfloat16)
     except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
         console.print(str(error), style="red", markup=False, highlight=False)
         sys.exit(2)
-    console.print(f"{name}: {'goes on' if resumed else 'starts'} at step {training.step} of {recipe.steps}")
+    console.print(
+        f"{name}: {'goes on' if training.step else 'starts'} at step {training.step} of {training.recipe.steps}"
+    )
     reporter = Reporter(training, console)
-    with reporter.progress:
-        training.train(Evaluator(tokenizer), reporter)
+    try:
+        with reporter.progress:
+            training.train(Evaluator(tokenizer), reporter)
+    except KeyboardInterrupt:
+        console.print("interrupted; the same command goes on from the last saved state")
+        sys.exit(130)
     folder = out or SHIPPED / name
     _publish(name, training, tokenizer, folder)
     console.print(f"{name}: {training.seconds / 60:.1f} minutes of training; checkpoint in {folder.name}")

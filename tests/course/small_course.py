@@ -9,12 +9,13 @@ LESSON = "week04_mini"
 
 
 def small_course(folder: Path) -> Path:
-    """Return the folder with an engine of two files, a start page and the lesson mini/week04_mini.py in it."""
+    """Return the folder with an engine of two files, a start page and the lesson week04_mini in it."""
     for name in ("speculative.py", "cache.py"):
         (folder / "nanolm").mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "nanolm" / name, folder / "nanolm" / name)
     (folder / "solutions").mkdir()
-    shutil.copy(Path(__file__).parent / "mini" / f"{LESSON}.py", folder / "solutions")
+    # Kept as .txt: a lesson is no module, and a formatter must not reorder its imports.
+    shutil.copy(Path(__file__).parent / f"{LESSON}.txt", folder / "solutions" / f"{LESSON}.py")
     (folder / "solutions" / "start.py").write_text("# %% [markdown]\n# # Start\n#\n# {{weeks}}\n", encoding="utf-8")
     return folder
 

@@ -51,7 +51,7 @@ def test_check_build_is_clean_after_a_build_and_names_each_file_that_differs(cou
     change(course / "nanolm" / "speculative.py", "return excess / total", "return excess / excess.sum()")
     (report,) = check_build(course)
     assert report.startswith(SOLUTION)
-    assert "-    \"    return excess / total" in report and "+    \"    return excess / excess.sum()" in report
+    assert '-    "    return excess / total' in report and '+    "    return excess / excess.sum()' in report
 
 
 def test_solution_notebook_holds_the_engine_s_source_between_markers(built):
@@ -65,7 +65,9 @@ def test_an_answer_cell_imports_exactly_what_the_notebook_lacks(built):
     # torch is imported by the lesson, Float and Tensor by the first answer, residual_distribution is the first answer.
     expected = "from nanolm.dice import Dice\nfrom nanolm.speculative import check_distributions\n\n\ndef accept"
     assert answers["accept_or_resample"].source.startswith(expected)
-    assert answers["residual_distribution"].source.startswith("from jaxtyping import Float\nfrom torch import Tensor\n\n\n")
+    assert answers["residual_distribution"].source.startswith(
+        "from jaxtyping import Float\nfrom torch import Tensor\n\n\n"
+    )
 
 
 def test_methods_are_asked_inside_their_whole_class(built):
@@ -145,11 +147,18 @@ def test_a_student_s_answers_in_exercises_are_left_alone_and_named(course):
         ("# points: 4\n", "# points: many\n", "points is many"),
         ("# difficulty: 2\n", "# difficulty: 6\n", "difficulty is 6; it must be a whole number from 1 to 5"),
         ("# why: it is the algorithm.\n", "# whi: it is\n", "is no field"),
-        ("# exercise: residual_distribution", "# exercise: residual_distributoin", "defines no .*residual_distribution"),
+        (
+            "# exercise: residual_distribution",
+            "# exercise: residual_distributoin",
+            "defines no .*residual_distribution",
+        ),
         ("# exercise: update, advance", "# exercise: update, advnce", "defines no 'KVCache.advnce'"),
         ("# exercise: update, advance", "# exercise: __init__", "needs a docstring to be an exercise"),
-        ("import accept_or_resample  # exercise: accept_or_resample", "import residual_distribution  # exercise: "
-         "residual_distribution", "is exercise 4.1 and again 4.2"),
+        (
+            "import accept_or_resample  # exercise: accept_or_resample",
+            "import residual_distribution  # exercise: residual_distribution",
+            "is exercise 4.1 and again 4.2",
+        ),
         ("nanolm.cache import", "nanolm.cash import", "there is no nanolm/cash.py"),
         ("p = torch.tensor(", "p = = torch.tensor(", "invalid syntax in the cell that starts 'p = = torch"),
         ("# ### END SOLUTION", "#", "a written question is Markdown"),

@@ -57,12 +57,16 @@ def test_the_asked_function_comes_from_the_answer_and_all_it_calls_from_the_refe
 
 
 def test_helpers_imports_and_constants_of_the_answer_are_found_and_see_the_reference():
-    mine = answers("import itertools\nSTEP = 5\ndef helper(x):\n    return base(x) + STEP\ndef asked(x):\n    return helper(x)")
+    mine = answers(
+        "import itertools\nSTEP = 5\ndef helper(x):\n    return base(x) + STEP\ndef asked(x):\n    return helper(x)"
+    )
     assert overlay(module(), ["asked"], mine, "here").asked(1) == 7
 
 
 def test_defaults_and_closures_survive():
-    source = "def make():\n    k = 3\n    def asked(x, *, y=4):\n        return x + y + k\n    return asked\nasked = make()"
+    source = (
+        "def make():\n    k = 3\n    def asked(x, *, y=4):\n        return x + y + k\n    return asked\nasked = make()"
+    )
     assert overlay(module(), ["asked"], answers(source), "here").asked(1) == 8
 
 
@@ -77,8 +81,19 @@ def test_a_decorated_function_stays_decorated():
 
 
 def test_a_decorator_of_the_answer_s_own_is_followed():
-    source = "def twice(f):\n    def call(x):\n        return 2 * f(x)\n    return call\n@twice\ndef asked(x):\n    return base(x)"
-    assert overlay(module(), ["asked"], answers(source + "\ndef base(x):\n    return 'wrong'"), "here").asked(1) == 4
+    source = """def twice(f):
+    def call(x):
+        return 2 * f(x)
+    return call
+
+@twice
+def asked(x):
+    return base(x)
+
+def base(x):
+    return "wrong"
+"""
+    assert overlay(module(), ["asked"], answers(source), "here").asked(1) == 4
 
 
 def test_a_generator_stays_one():

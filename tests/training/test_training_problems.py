@@ -14,14 +14,23 @@ def sample(kind, held_out, count=300, seed=5):
     return [make_problem(rng, kind, held_out) for _ in range(count)]
 
 
+def steps_hold(worked):
+    """Whether each "left = right" of a worked answer is true, its left side added up sign by sign."""
+    for step in re.findall(r"[\d +-]+ = \d+", worked):
+        left, right = step.split("=")
+        if sum(int(number) for number in re.findall(r"[+-]?\d+", left.replace(" ", ""))) != int(right):
+            return False
+    return True
+
+
 def answer_by_reading(problem):
-    """The answer worked out from the prompt's words alone, by another way than the generator's."""
+    """The result (sum, difference) or the whole answer, worked out from the prompt's words by another way than ours."""
     numbers = [int(number) for number in re.findall(r"\d+", problem.prompt)]
     words = re.findall(r"[A-Za-z]+", problem.prompt)
     if problem.kind == "sum":
-        return f"{sum(numbers)}."
+        return sum(numbers)
     if problem.kind == "difference":
-        return f"{numbers[0] - numbers[1]}."
+        return numbers[0] - numbers[1]
     if problem.kind == "fare":
         price, tip, distance = numbers
         ride = sum([price] * distance)
@@ -51,7 +60,7 @@ def test_no_held_out_problem_occurs_in_the_training_stream():
 def test_a_sum_is_held_out_with_both_orders_of_its_numbers():
     for problem in sample("sum", held_out=True):
         a, b = re.findall(r"\d+", problem.prompt)
-        turned = f"{b} + {a} ="
+        turned = f"{b} + {a}:"
         assert not any(other.prompt == turned for other in sample("sum", held_out=False, count=50)), turned
         assert problem.key == f"sum {min(int(a), int(b))} {max(int(a), int(b))}", (
             "the order of the numbers is in the key"
@@ -71,7 +80,12 @@ def test_about_a_tenth_of_each_kind_is_held_out():
 @pytest.mark.parametrize("kind", ["sum", "difference", "fare", "question"])
 def test_answers_are_right_when_the_prompt_is_read_by_someone_else(kind):
     for problem in sample(kind, held_out=False):
-        assert problem.answer.strip() == answer_by_reading(problem), problem.text
+        said, expected = problem.answer.strip(), answer_by_reading(problem)
+        if kind in ("sum", "difference"):
+            assert said.endswith(f", so {expected}."), problem.text
+        else:
+            assert said == expected, problem.text
+        assert steps_hold(said), f"a step on the way is false: {problem.text}"
 
 
 def test_an_answer_starts_with_a_space_and_ends_with_a_full_stop():

@@ -1,0 +1,205 @@
+"""NanoLM against transformers' `generate`: the same weights, batch 1, in one process, taking turns.
+
+`python -m benchmarks.decode` counts bytes and operations of a decode step first and says what the machine could do at
+best; then it measures both. A figure is the median of its repetitions.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import nanolm
+from nanolm.budget import ModelShape, kv_cache_bytes
+from nanolm.checkpoint import find_folder
+from nanolm.model import NanoLM
+from nanolm.sampling import Sampling
+
+from . import machine, report
+
+PROMPT_TOKENS = 32
+PREFILL_LENGTHS = (32, 128, 512, 1024)
+_UNENDING = Sampling(temperature=0.0, end_tokens=())
+
+
+class _Counter(TorchDispatchMode):
+    """Counts the operations that torch carries out, without views, which touch no number."""
+
+    calls = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        self.calls += not func.is_view
+        return func(*args, **(kwargs or {}))
+
+
+def count(model: NanoLM, folder: Path, n_cached: int) -> dict[str, float]:
+    """Return bytes read, multiplications and additions, and torch operations of one step with `n_cached` positions."""
+    shape, size = ModelShape.from_config(folder), model.embedding.weight.element_size()
+    cache = model.new_cache(capacity=n_cached + 1)
+    with torch.inference_mode():
+        model(torch.zeros(1, n_cached, dtype=torch.long), cache, last=1)
+        cache.advance(n_cached)
+        with _Counter() as counter:
+            model(torch.zeros(1, 1, dtype=torch.long), cache)
+    return {
+        "weight_bytes": shape.n_multiplied_params * size,
+        "cache_bytes": kv_cache_bytes(shape, n_cached, kv_bits=8 * size),
+        # A key and a value of every cached position are multiplied too, once for each query head.
+        "flops": 2 * shape.n_multiplied_params + 4 * shape.n_layers * shape.n_heads * shape.head_dim * n_cached,
+        "torch_operations": counter.calls,
+    }
+
+
+def predict(counted: dict[str, float]) -> dict[str, float]:
+    """Return the least seconds of a step: by reading, by arithmetic, and by the number of torch operations."""
+    n_bytes = counted["weight_bytes"] + counted["cache_bytes"]
+    bandwidth, rate = machine.read_bandwidth(int(n_bytes)), machine.multiply_rate()
+    operation = machine.smallest_operation_seconds()
+    return {
+        "bandwidth_bytes_per_second": bandwidth,
+        "flops_per_second": rate,
+        "operation_seconds": operation,
+        "reading_seconds": n_bytes / bandwidth,
+        "arithmetic_seconds": counted["flops"] / rate,
+        "operations_seconds": counted["torch_operations"] * operation,
+    }
+
+
+def take_turns(calls: dict[str, Callable[[], Any]], repetitions: int) -> dict[str, list[float]]:
+    """Return the seconds of every call, in rounds in which each has one turn, after one round that does not count."""
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for round_number in range(repetitions + 1):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            if round_number:
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def decode_seconds(ours: NanoLM, theirs: Any, n_tokens: int, repetitions: int) -> dict[str, Any]:
+    """Return, for both, the seconds a decoded token takes: those of a whole text less those of its first token."""
+    prompt = torch.randint(ours.config.vocab_size, (PROMPT_TOKENS,), generator=torch.Generator().manual_seed(0))
+    tokens, mask = prompt[None], torch.ones(1, PROMPT_TOKENS, dtype=torch.long)
+    theirs.generation_config.eos_token_id = None  # neither may stop early
+
+    def we(n: int) -> list[int]:
+        return ours.generate(prompt.tolist(), n, _UNENDING)
+
+    def they(n: int) -> list[int]:
+        text = theirs.generate(tokens, attention_mask=mask, max_new_tokens=n, do_sample=False, pad_token_id=0)
+        return text[0, PROMPT_TOKENS:].tolist()
+
+    turns = {"nanolm 1": lambda: we(1), "transformers 1": lambda: they(1)}
+    turns |= {"nanolm": lambda: we(n_tokens), "transformers": lambda: they(n_tokens)}
+    seconds = take_turns(turns, repetitions)
+    per_token = {
+        name: [(all_ - first) / (n_tokens - 1) for all_, first in zip(seconds[name], seconds[f"{name} 1"], strict=True)]
+        for name in ("nanolm", "transformers")
+    }
+    return {**per_token, "same_text": we(n_tokens) == they(n_tokens)}
+
+
+@torch.inference_mode()
+def prefill_seconds(ours: NanoLM, theirs: Any, length: int, repetitions: int) -> dict[str, list[float]]:
+    """Return, for both, the seconds of one pass over `length` prompt tokens that fills a cache and scores the last."""
+    tokens = torch.randint(ours.config.vocab_size, (1, length), generator=torch.Generator().manual_seed(1))
+    return take_turns(
+        {
+            "nanolm": lambda: ours(tokens, ours.new_cache(capacity=length), last=1),
+            "transformers": lambda: theirs(tokens, use_cache=True, logits_to_keep=1),
+        },
+        repetitions,
+    )
+
+
+def rates(name: str, n_tokens: int, seconds: dict[str, list[float]]) -> dict[str, Any]:
+    """Return tokens a second of both by the median time, their ratio, and the times."""
+    ours, theirs = (statistics.median(seconds[library]) for library in ("nanolm", "transformers"))
+    return {
+        "what": name,
+        "nanolm_tokens_per_second": n_tokens / ours,
+        "transformers_tokens_per_second": n_tokens / theirs,
+        "ratio": theirs / ours,
+        "seconds": {library: seconds[library] for library in ("nanolm", "transformers")},
+    }
+
+
+def measure(model: str, quick: bool) -> dict[str, Any]:
+    """Return all figures as one dictionary of plain numbers."""
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+    folder, n_tokens, repetitions = find_folder(model), 16 if quick else 128, 2 if quick else 15
+    ours, _ = nanolm.load(folder)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    about = {**machine.describe(), "transformers": transformers.__version__}
+    counted = count(ours, folder, PROMPT_TOKENS + n_tokens // 2)
+    predicted = predict(counted)
+    decoded = decode_seconds(ours, theirs, n_tokens, repetitions)
+    lengths = [n for n in PREFILL_LENGTHS if n <= ours.config.max_positions][: 2 if quick else None]
+    prefills = {n: prefill_seconds(ours, theirs, n, repetitions) for n in lengths}
+    return {
+        "machine": about,
+        "setting": {"model": model, "new_tokens": n_tokens, "repetitions": repetitions, "dtype": "float32"},
+        "counted": counted,
+        "predicted": predicted,
+        "same_text": decoded["same_text"],
+        "rows": [
+            rates(f"decode, {n_tokens} tokens", 1, decoded),
+            *[rates(f"prefill, {n} tokens", n, seconds) for n, seconds in prefills.items()],
+        ],
+    }
+
+
+def notes_of(figures: dict[str, Any]) -> list[str]:
+    """Return what stands above the table."""
+    counted, predicted, n_rounds = figures["counted"], figures["predicted"], figures["setting"]["repetitions"]
+    micro = {name: 1e6 * predicted[f"{name}_seconds"] for name in ("reading", "arithmetic", "operations")}
+    bandwidth, n_operations = predicted["bandwidth_bytes_per_second"] / 1e9, counted["torch_operations"]
+    agree = "The texts are the same." if figures["same_text"] else "The texts are NOT the same."
+    return [
+        f"{machine.one_line(figures['machine'])}, transformers {figures['machine']['transformers']}.",
+        f"Counted: a decode step reads {counted['weight_bytes'] / 1e6:.2f} MB of weights and "
+        f"{counted['cache_bytes'] / 1e6:.2f} MB of cache, {micro['reading']:.0f} µs at {bandwidth:.0f} GB/s, and does "
+        f"{counted['flops'] / 1e6:.1f} million operations, {micro['arithmetic']:.0f} µs: at most "
+        f"{1e6 / max(micro['reading'], micro['arithmetic']):,.0f} tokens/s. It asks torch "
+        f"{n_operations} times; if no answer took longer than the smallest one, "
+        f"{1e6 * predicted['operation_seconds']:.2f} µs, that alone would allow "
+        f"{1e6 / micro['operations']:,.0f} tokens/s.",
+        f"Float32, batch 1, greedy without end token, medians of {n_rounds} rounds in which both take turns. {agree}",
+    ]
+
+
+def rows_of(figures: dict[str, Any]) -> list[list[str]]:
+    """Return the table's cells."""
+    kinds = ("nanolm_tokens_per_second", "transformers_tokens_per_second")
+    return [[row["what"], *[f"{row[kind]:,.0f}" for kind in kinds], f"{row['ratio']:.2f}"] for row in figures["rows"]]
+
+
+def main(
+    model: Annotated[str, typer.Option(help="A shipped model or a folder.")] = "target",
+    threads: Annotated[int, typer.Option(help="Threads for both; a step this small gains nothing from more.")] = 1,
+    quick: Annotated[bool, typer.Option("--quick", help="A few seconds, to see that it runs.")] = False,
+    card: Annotated[bool, typer.Option("--card", help="Write the table into the model card.")] = False,
+    results: Annotated[Path, typer.Option(help="Folder of the JSON file.")] = report.RESULTS,
+) -> None:
+    """Measure decode and prefill of NanoLM and of transformers on the same checkpoint."""
+    torch.set_num_threads(threads)
+    figures = measure(model, quick)
+    head = ["tokens/s", "NanoLM", "transformers", "ratio"]
+    notes, rows = notes_of(figures), rows_of(figures)
+    report.show("NanoLM and transformers", notes, head, rows)
+    print(report.save("decode", figures, results))
+    if card:
+        report.write_section("speed", ["Made by `python -m benchmarks.decode --card`.", *notes], head, rows)
+
+
+if __name__ == "__main__":
+    typer.run(main)

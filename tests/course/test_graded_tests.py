@@ -1,0 +1,60 @@
+"""The tests that grade: each names its exercise, and each exercise has tests."""
+
+import pytest
+
+from course.outcomes import targets_of
+from course.registry import registry
+from course.runner import TESTS
+
+# Names that the course's specification fixes; they say what is tested rather than which function.
+FIXED = {
+    "test_residual_zeroes_tokens_the_draft_overrated",
+    "test_output_distribution_equals_target_exactly",
+    "test_rope_offset_matches_slicing",
+    "test_kv_cache_matches_full_forward",
+    "test_decode_step_llama3_h100_batch_32_numbers",
+}
+
+
+class Collected:
+    """Keeps the tests that a run of pytest would run."""
+
+    items: list
+
+    def pytest_collection_modifyitems(self, items):
+        self.items = list(items)
+
+
+@pytest.fixture(scope="module")
+def graded():
+    """Every marked test under tests/, as (name with parameters, targets)."""
+    collected = Collected()
+    files = [
+        str(path) for path in sorted(TESTS.rglob("test_*.py")) if "@pytest.mark.exercise(" in path.read_text("utf-8")
+    ]
+    arguments = ["--collect-only", "-qq", "-p", "no:cacheprovider", "--disable-plugin-autoload"]
+    assert pytest.main([*arguments, *files], plugins=[collected]) == 0
+    return {(item.name, targets_of(item)) for item in collected.items if targets_of(item)}
+
+
+def test_every_exercise_has_a_test(graded):
+    tested = {target for _, targets in graded for target in targets}
+    missing = [name for exercise in registry() for name in exercise.full_names if name not in tested]
+    assert not missing, f"no test is marked exercise({missing[0]!r})"
+
+
+def test_every_graded_test_is_named_after_its_function(graded):
+    for name, targets in graded:
+        functions = [target.split(".")[-1].strip("_") for target in targets]
+        is_named = name.partition("[")[0] in FIXED or any(function in name for function in functions)
+        assert is_named, f"{name} grades {targets} and names none of them"
+
+
+def test_every_graded_test_grades_one_module(graded):
+    for name, targets in graded:
+        assert len({target.split(".")[0] for target in targets}) == 1, f"{name} grades {targets}"
+
+
+def test_the_tests_of_an_exercise_are_where_its_command_looks():
+    for exercise in registry():
+        assert (TESTS.parent / exercise.test_file).exists(), f"{exercise.name}: there is no {exercise.test_file}"

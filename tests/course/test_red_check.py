@@ -1,0 +1,98 @@
+"""The red check: untouched work earns nothing anywhere, the solutions earn everything, and the files are as built."""
+
+import shutil
+
+import nbformat
+import pytest
+
+from course.build import build_all, check_build
+from course.implementation import chosen
+from course.lesson import lessons
+from course.paths import ROOT, write
+from course.registry import registry
+from course.release import run_converter
+from course.runner import run_exercises
+
+# What nbgrader and its database layer warn about among themselves is no concern of a course.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+LESSONS = [lesson.name for lesson in lessons(ROOT / "solutions")]
+
+
+def test_every_built_file_matches_its_source():
+    assert check_build() == []
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory):
+    """Every file of exercises/ as a build makes it, whatever the one in the repository holds by now."""
+    folder = tmp_path_factory.mktemp("untouched")
+    for path, text in build_all(ROOT).items():
+        if path.startswith("exercises/"):
+            write(folder / path.removeprefix("exercises/"), text)
+    return folder
+
+
+def test_every_graded_test_fails_on_untouched_exercises_as_not_written_in_one_line(untouched):
+    run = run_exercises(registry(), chosen(str(untouched)), seconds=600)
+    assert not run.error and run.outcomes
+    for outcome in run.outcomes:
+        assert not outcome.passed, f"{outcome.test} passes although nothing is written"
+        assert outcome.unwritten, f"{outcome.test} fails, but not as unwritten: {outcome.message}"
+        assert "\n" not in outcome.message and "python -m pytest" in outcome.message
+
+
+@pytest.fixture(scope="module", params=LESSONS)
+def graded(request, tmp_path_factory):
+    """One assignment released, submitted solved and untouched, and autograded by nbgrader: (folder, name)."""
+    from nbgrader.converters import Autograde, GenerateAssignment
+
+    name, folder = request.param, tmp_path_factory.mktemp("grading")
+    shutil.copytree(ROOT / "solutions" / name, folder / "solutions" / name)
+    run_converter(GenerateAssignment, folder, name)
+    for student, work in (("solved", "solutions"), ("untouched", "notebooks")):
+        shutil.copytree(ROOT / work / name, folder / "grading" / "submitted" / student / name)
+        run_converter(Autograde, folder, name, {"CourseDirectory": {"student_id": student}})
+    return folder, name
+
+
+def grades(folder, name, student):
+    """Return {cell: (score, most points, needs a person)}."""
+    from nbgrader.api import Gradebook
+
+    with Gradebook(f"sqlite:///{(folder / 'grading' / 'gradebook.db').as_posix()}") as gradebook:
+        found = gradebook.find_submission_notebook(name, name, student).grades
+        return {grade.name: (grade.auto_score, grade.max_score, grade.needs_manual_grade) for grade in found}
+
+
+def complaints(folder, name, student):
+    """Return every error and everything on stderr, with the cell it came from."""
+    path = folder / "grading" / "autograded" / student / name / f"{name}.ipynb"
+    return [
+        f"{cell.source[:200]}\n-> {output.get('evalue') or output.get('text')}"
+        for cell in nbformat.read(path, as_version=4).cells
+        for output in cell.get("outputs", [])
+        if output.output_type == "error" or output.get("name") == "stderr"
+    ]
+
+
+def test_the_solution_earns_every_point_that_a_machine_can_give(graded):
+    found = grades(*graded, "solved")
+    assert found
+    for cell, (score, most, needs_person) in found.items():
+        assert needs_person or score == most, f"{cell} earns {score} of {most}"
+    assert {cell for cell, (_, _, needs_person) in found.items() if not needs_person} >= checks(graded[1])
+
+
+def checks(name):
+    """The grade cells of the lesson's exercises."""
+    return {f"{exercise.slug}-check" for exercise in registry() if name in exercise.notebook}
+
+
+def test_the_solution_runs_without_an_error_and_with_nothing_on_stderr(graded):
+    assert complaints(*graded, "solved") == []
+
+
+def test_the_released_notebook_earns_nothing(graded):
+    for cell, (score, _, needs_person) in grades(*graded, "untouched").items():
+        assert not needs_person and score == 0, f"{cell} earns {score} untouched"

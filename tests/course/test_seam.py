@@ -1,0 +1,65 @@
+"""NANOLM_IMPL from outside: what a student at a terminal sees."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from course.build import build_all
+from course.paths import ROOT, write
+from course.registry import find
+
+
+def run(implementation, *arguments):
+    """Run pytest in the repository and return (exit code, everything printed)."""
+    environment = {**os.environ, "NANOLM_IMPL": str(implementation), "PYTEST_ADDOPTS": ""}
+    environment.pop("PYTEST_CURRENT_TEST", None)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8")
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory):
+    """exercises/ as a build makes it, whatever the one in the repository holds by now."""
+    folder = tmp_path_factory.mktemp("untouched")
+    for path, text in build_all(ROOT).items():
+        if path.startswith("exercises/"):
+            write(folder / path.removeprefix("exercises/"), text)
+    return folder
+
+
+@pytest.mark.parametrize("value", ["nowhere", "", "no/such/folder", "os", "3 x"])
+def test_an_implementation_that_does_not_exist_is_one_line_and_an_error_code(value):
+    code, said = run(value, "tests/test_speculative.py")
+    assert code not in (0, 1)
+    (line,) = said.strip().splitlines()
+    assert line.startswith(
+        f"ERROR: NANOLM_IMPL is {value!r}, and there is no such package or folder; it must be nanolm"
+    )
+
+
+def test_untouched_exercises_fail_with_one_line_each_and_pass_nothing(untouched):
+    code, said = run(untouched, "tests/test_speculative.py")
+    assert code == 1
+    assert f"implementation under test: {untouched}" in said
+    assert " passed" not in said and " skipped" not in said and "error" not in said.splitlines()[-1]
+    lines = said[said.index("not written yet =") :].splitlines()[1:-1]
+    lines = [line for line in lines if line]
+    assert all(line.startswith("FAILED exercise 4.") for line in lines)
+    assert any(find("residual_distribution").not_yet_written in line for line in lines)
+    assert "Traceback" not in said and "NotYetWritten" not in said
+
+
+def test_a_file_of_answers_that_is_not_python_is_named_with_its_line(tmp_path):
+    (tmp_path / "speculative.py").write_text("x = 1\ndef residual_distribution(:\n", encoding="utf-8")
+    code, said = run(tmp_path, "tests/test_speculative.py", "-k", "residual_zeroes")
+    assert code == 1 and "speculative.py, line 2: invalid syntax" in said
+    assert " passed" not in said
+
+
+def test_a_folder_without_the_exercise_s_file_is_not_graded_by_the_reference(tmp_path):
+    code, said = run(tmp_path, "tests/test_speculative.py", "-k", "residual_zeroes")
+    assert code == 1 and "speculative.py does not exist" in said
+    assert " passed" not in said
