@@ -39,7 +39,7 @@ def adopt(notebook: Path, root: Path = ROOT) -> list[str]:
         changed[f"solutions/{lesson.path.name}"] = text
     for target, new in changed.items():
         write(root / target, new)
-    return [*changed, *build(root, adopted=[path]).written]
+    return [*changed, *build(root, overwrite=[path]).written]
 
 
 def _lesson_of(notebook: Path, found: list[Lesson], root: Path) -> Lesson:

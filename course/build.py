@@ -36,20 +36,23 @@ class Outcome:
     kept: list[str]
 
 
-def build(root: Path = ROOT, force: bool = False, adopted: Collection[str] = ()) -> Outcome:
+def build(root: Path = ROOT, force: bool = False, overwrite: Collection[str] = ()) -> Outcome:
     """Build everything under root and return what changed.
 
     Args:
         force: overwrite files that were edited by hand.
-        adopted: paths to overwrite all the same, because their edits stand in the source now.
+        overwrite: the only edited files to overwrite, paths from root.
 
     Raises:
-        CourseError: a lesson is malformed, or a built file was edited by hand.
+        CourseError: a lesson is malformed, a built file was edited by hand, or `overwrite` names no built file.
     """
     built = build_all(root)
+    for path in overwrite:
+        if path not in built:
+            raise CourseError(f"{path} is no built file; those are {', '.join(built)}")
     known = _manifest(root)
     changed = [path for path, text in built.items() if _on_disk(root / path) != text]
-    edited = [path for path in changed if path not in adopted and _is_edited(root / path, known.get(path))]
+    edited = [path for path in changed if path not in overwrite and _is_edited(root / path, known.get(path))]
     kept = [] if force else [path for path in edited if path.startswith(STUDENTS_OWN)]
     refused = [] if force else [path for path in edited if path not in kept]
     if refused:
@@ -180,4 +183,4 @@ def _edited_message(paths: list[str]) -> str:
     for path in paths:
         if path.startswith("solutions/"):
             lines.append(f"to take the edit over into its source: course adopt {path}")
-    return "\n".join([*lines, "to throw the edits away: course build --force"])
+    return "\n".join([*lines, f"to throw the edits away: course build --force {' '.join(paths)}"])

@@ -28,15 +28,20 @@ app = _App(no_args_is_help=True, add_completion=False, help="Build, check and fo
 
 
 @app.command()
-def build(force: Annotated[bool, typer.Option(help="Overwrite files that were edited by hand.")] = False) -> None:
+def build(
+    paths: Annotated[list[Path] | None, typer.Argument(help="With --force: overwrite only these.")] = None,
+    force: Annotated[bool, typer.Option(help="Overwrite files that were edited by hand, answers included.")] = False,
+) -> None:
     """Make the notebooks, exercises/ and the list of exercises from the lessons in solutions/."""
     from .build import build as run
 
-    outcome = run(force=force)
+    if paths and not force:
+        raise CourseError("paths say what to overwrite: course build --force PATH")
+    outcome = run(force=force and not paths, overwrite=[path.as_posix() for path in paths or []])
     for path in outcome.written:
         say.print(f"wrote {path}")
     for path in outcome.kept:
-        say.print(f"left  {path}: it holds answers of yours (--force replaces it)")
+        say.print(f"left  {path}: it holds answers of yours (course build --force {path} gives the empty one back)")
     if not outcome.written:
         say.print("everything was up to date")
 
@@ -68,7 +73,9 @@ def status(
     if not exercises and week is not None:
         weeks = sorted({exercise.week for exercise in registry()})
         raise CourseError(f"week is {week}; there are exercises for weeks {', '.join(map(str, weeks))}")
-    show(standings(exercises, chosen(impl)), say)
+    with say.status(f"running the tests of {len(exercises)} exercises"):
+        found = standings(exercises, chosen(impl))
+    show(found, say)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Figures in notebooks: one look, readable in light and dark themes and on a narrow page, each with a text in its place.
+"""Figures in notebooks: one look, for light and dark themes and narrow pages, each with a text in its place.
 
 A plot is shown as an image with alternative text, for readers who cannot see it and for pages where it does not load.
 """

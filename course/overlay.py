@@ -36,17 +36,23 @@ def overlay(reference: ModuleType, targets: Sequence[str], answers: Mapping[str,
         if not name.startswith("__") and not _is_engine(names.get(name)):
             names[name] = rebind(value, answers, names)
     for target in targets:
-        owner, _, method = target.rpartition(".")
-        if not owner:
+        if "." in target:
+            _take_method(target, reference, answers, names, where)
+        else:
             names[target] = rebind(_answer(answers, target, where), answers, names)
-            continue
-        mine, parent = _answer(answers, owner, where), getattr(reference, owner)
-        if names[owner] is parent:
-            names[owner] = _subclass(parent, mine, answers, names)
-        if method not in vars(mine):
-            raise CourseError(f"{where} defines no {target}")
-        setattr(names[owner], method, rebind(vars(mine)[method], answers, names, (mine, parent)))
     return module
+
+
+def _take_method(
+    target: str, reference: ModuleType, answers: Mapping[str, Any], names: dict[str, Any], where: str
+) -> None:
+    owner, _, method = target.rpartition(".")
+    mine, parent = _answer(answers, owner, where), getattr(reference, owner)
+    if names[owner] is parent:  # two methods of one class share its subclass
+        names[owner] = _subclass(parent, mine, answers, names)
+    if method not in vars(mine):
+        raise CourseError(f"{where} defines no {target}")
+    setattr(names[owner], method, rebind(vars(mine)[method], answers, names, (mine, parent)))
 
 
 def _answer(answers: Mapping[str, Any], name: str, where: str) -> Any:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from .errors import CourseError
 from .implementation import Implementation
 from .outcomes import Collector, Outcome, TimeUp
 from .paths import ROOT
@@ -39,6 +40,8 @@ class Run:
 
 def run_exercises(exercises: Sequence[Exercise], implementation: Implementation, seconds: float = 60) -> Run:
     """Run the tests that grade the exercises against an implementation, for at most `seconds`."""
+    if not TESTS.is_dir():
+        raise CourseError(f"the tests are not in {TESTS}: install the course from its folder, with pip install -e")
     targets = {name for exercise in exercises for name in exercise.full_names}
     modules = dict.fromkeys(exercise.module for exercise in exercises)
     files = [path for module in modules for path in test_files(module)]
@@ -62,7 +65,9 @@ def _run(collector: Collector, files: Sequence[Path], seconds: float) -> Run:
     said = io.StringIO()
     arguments = [*map(str, files), f"--rootdir={ROOT}", f"--confcutdir={ROOT}", "-c", str(ROOT / "pyproject.toml")]
     arguments += ["--capture=sys", "-m", "not slow", "--disable-plugin-autoload", "--color=no"]
-    arguments += ["-p", "no:cacheprovider", "-p", "no:faulthandler"]
+    # The last two collect garbage several times a run, which takes longer than most of our tests.
+    for plugin in ("cacheprovider", "faulthandler", "unraisableexception", "threadexception"):
+        arguments += ["-p", f"no:{plugin}"]
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), _unchanged(), _time_limit(seconds):
         code = pytest.main(arguments, plugins=[collector])
     return Run(collector.outcomes(seconds), collector.problem(code, said.getvalue()))

@@ -71,10 +71,9 @@ class KVCache:
         must write to the same positions, so the caller calls `advance(T)` once, after the last layer.
 
         Raises:
-            ValueError: no room for T more positions.
+            ValueError: shapes that are not (B, K, T, H), or no room for T more positions.
         """
-        end = self.length + k.shape[2]
-        self._need_room(end)
+        end = self._end_of(k, v)
         keys, values = self.keys[layer], self.values[layer]
         keys[:, :, self.length : end] = k.detach()  # a cache serves inference: no gradient flows through it
         values[:, :, self.length : end] = v.detach()
@@ -110,6 +109,18 @@ class KVCache:
             return None
         return causal_mask(T, self.length + T, self.keys[0].device)
 
+    def _end_of(self, k: Tensor, v: Tensor) -> int:
+        """Where the new positions end; an error where they do not fit. (A wrong shape might be broadcast unnoticed.)"""
+        B, K, _, H = self.keys[0].shape
+        T = k.shape[2]
+        for name, x in (("k", k), ("v", v)):
+            if x.shape != (B, K, T, H):
+                raise ValueError(
+                    f"{name} has shape {tuple(x.shape)}; this cache takes ({B}, {K}, T, {H}), (B, K, T, H)"
+                )
+        self._need_room(self.length + T)
+        return self.length + T
+
     def _need_room(self, end: int) -> None:
         if end > self.capacity:
             raise ValueError(f"capacity is {self.capacity} positions and this pass needs {end}: make the cache larger")
@@ -125,11 +136,17 @@ class RaggedKVCache(KVCache):
         lengths: cached positions of each row, a list of B ints; `length` is the largest.
     """
 
-    def __init__(self, config: ModelConfig, batch_size: int = 1, capacity: int | None = None, **where) -> None:
-        super().__init__(config, batch_size, capacity, **where)
+    def __init__(
+        self,
+        config: ModelConfig,
+        batch_size: int = 1,
+        capacity: int | None = None,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        super().__init__(config, batch_size, capacity, dtype, device)
         self._set([0] * batch_size)
-        K = config.n_kv_heads
-        device = self.keys[0].device
+        K, device = config.n_kv_heads, self.keys[0].device
         self._rows = torch.arange(batch_size, device=device)[:, None, None]  # (B, 1, 1)
         self._heads = torch.arange(K, device=device)[None, :, None]  # (1, K, 1)
 
@@ -145,13 +162,11 @@ class RaggedKVCache(KVCache):
 
     def update(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """As KVCache.update, row b's positions starting at lengths[b]; S is the longest row + T."""
-        T = k.shape[2]
-        self._need_room(self.length + T)
-        positions = self._offset[:, None, None] + torch.arange(T, device=k.device)  # (B, 1, T)
+        end = self._end_of(k, v)
+        positions = self._offset[:, None, None] + torch.arange(k.shape[2], device=k.device)  # (B, 1, T)
         index = (self._rows, self._heads, positions)
         self.keys[layer][index] = k.detach()
         self.values[layer][index] = v.detach()
-        end = self.length + T
         return self.keys[layer][:, :, :end], self.values[layer][:, :, :end]
 
     def advance(self, n: int | list[int]) -> None:

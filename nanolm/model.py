@@ -107,7 +107,11 @@ class NanoLM(nn.Module):
             tokens: token ids, (B, T).
             last: which positions to score, since the head costs as much as layers do. None: all, R = T. An int:
                 the last `last`, R = last. A (B,) tensor: one position a row, R = 1.
+
+        Raises:
+            ValueError: tokens that are not (B, T), or not as many rows as the cache has; last outside 1 … T.
         """
+        _check_pass(tokens, cache, last)
         offset = 0 if cache is None else cache.offset
         mask = None if cache is None else cache.mask(tokens.shape[1])
         x = self.embedding(tokens)  # (B, T, D)
@@ -182,6 +186,19 @@ class NanoLM(nn.Module):
             ended = [end or token in ends for token, end in zip(drawn, ended, strict=True)]
             if all(ended):
                 return
+
+
+def _check_pass(tokens: Tensor, cache: KVCache | None, last: int | Tensor | None) -> None:
+    if tokens.ndim != 2 or not tokens.numel():
+        raise ValueError(f"tokens has shape {tuple(tokens.shape)}; it must be (B, T), both at least 1")
+    if cache is not None and cache.batch_size != len(tokens):
+        raise ValueError(
+            f"tokens has shape {tuple(tokens.shape)} and the cache {cache.batch_size} rows; B must be equal"
+        )
+    if isinstance(last, int) and not 1 <= last <= tokens.shape[1]:
+        raise ValueError(
+            f"last is {last}; of {tokens.shape[1]} positions the last 1 to {tokens.shape[1]} can be scored"
+        )
 
 
 def check_prompts(prompts: Sequence[Sequence[int]], max_new_tokens: int, config: ModelConfig) -> None:

@@ -68,8 +68,7 @@ def temperature_probs(logits: Float[Tensor, "... V"], temperature: float) -> Flo
     _check_temperature(temperature)
     logits = logits.double()
     largest = logits.max(dim=-1, keepdim=True).values
-    if not math.isfinite(largest.sum().item()):
-        raise ValueError("logits hold NaN, +inf, or a row of -inf only; each row needs a finite score and no NaN")
+    _check_finite(largest)
     if temperature == 0:
         return torch.zeros_like(logits).scatter_(-1, logits.argmax(dim=-1, keepdim=True), 1.0)
     # The largest goes to 0 before the division: at a tiny temperature the quotient itself would overflow.
@@ -121,7 +120,9 @@ def sample_next(logits: Float[Tensor, "B V"], sampling: Sampling, dice: Dice) ->
     At temperature 0 the draw is the largest logit, and no randomness is used.
     """
     if sampling.temperature == 0:
-        return logits.argmax(dim=-1)
+        largest, tokens = logits.max(dim=-1)  # the first among equals
+        _check_finite(largest)
+        return tokens
     probs = sampling.probs(logits)
     return torch.tensor([dice.categorical(row) for row in probs.cpu()], device=logits.device)
 
@@ -148,6 +149,12 @@ def greedy_pick_with_summation_order(terms: Sequence[Sequence[float]], order: Se
     """
     scores = [float32_sum(row, order) for row in terms]
     return max(range(len(scores)), key=lambda token: (scores[token], -token))
+
+
+def _check_finite(largest: Tensor) -> None:
+    """One sum asks all rows at once: a single NaN or infinity makes it NaN or infinite."""
+    if not math.isfinite(largest.double().sum().item()):
+        raise ValueError("logits hold NaN, +inf, or a row of -inf only; each row needs a finite score and no NaN")
 
 
 def _check_temperature(temperature: float) -> None:

@@ -80,8 +80,14 @@ class BatchSession:
 
         Rows may have different counts, also none; the short ones are padded on the right and only their own tokens
         count as read.
+
+        Raises:
+            ValueError: last[b] negative or above the number of row b's tokens.
         """
-        T = max(len(row) for row in rows)
+        for b, (row, n) in enumerate(zip(rows, last, strict=True)):
+            if not 0 <= n <= len(row):
+                raise ValueError(f"last[{b}] is {n}; row {b} reads {len(row)} tokens, so it must be 0 to {len(row)}")
+        T = max(1, *(len(row) for row in rows))  # a pass has at least one position, if only of padding
         tokens = torch.tensor([[*row, *[0] * (T - len(row))] for row in rows], device=self.model.device)
         logits = self.model(tokens, self.cache).to("cpu", torch.float64)  # (B, T, V)
         self.cache.advance([len(row) for row in rows])

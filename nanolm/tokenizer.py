@@ -46,7 +46,10 @@ class Tokenizer:
         return self.inner.decode(list(ids), skip_special_tokens=skip_special_tokens)
 
     def decode_stream(self, ids: Iterable[int]) -> Iterator[str]:
-        """Yield text as soon as it is complete: a character whose bytes span two tokens waits for the second."""
+        """Yield text as soon as it is complete: a character whose bytes span two tokens waits for the second.
+
+        One whose last bytes never come is left out.
+        """
         stream = DecodeStream(skip_special_tokens=True)
         for token in ids:
             text = stream.step(self.inner, token)

@@ -17,5 +17,5 @@
 # ## When you are stuck
 #
 # Open the hint below the exercise. Read the function's docstring again: it is the whole specification. A failed check
-# names the mistake that its test looks for. Whatever you do here can be undone: `course build --force` gives you every
-# notebook and exercise file as it was.
+# names the mistake that its test looks for. To begin a file anew, `course build --force PATH` gives that notebook or
+# exercise file back as it was, without your answers.

@@ -73,12 +73,16 @@ def test_attend_of_groups_equals_attention_over_repeated_heads(N, K, T, S):
     assert close(attend(q, k, v), explicit_sdpa(q, k, v)), f"{N // K} queries a group: not what repeat_interleave gives"
 
 
-def test_attend_takes_a_mask_of_each_row_s_own():
-    q, k, v = random(2, 4, 2, 6, seed=1), random(2, 2, 5, 6, seed=2), random(2, 2, 5, 6, seed=3)
-    sees = [[[0, 1, 2], [0, 1, 2, 3]], [[0], [0, 1]]]
+@pytest.mark.parametrize(
+    "sees", [([[0, 1, 2], [0, 1, 2, 3]], [[0], [0, 1]]), ([[0, 1, 2, 3, 4]], [[0, 1]])], ids=["T = 2", "T = 1"]
+)
+def test_attend_takes_a_mask_of_each_row_s_own(sees):
+    q, k, v = random(2, 4, len(sees[0]), 6, seed=1), random(2, 2, 5, 6, seed=2), random(2, 2, 5, 6, seed=3)
     mask = torch.tensor([[[s in keys for s in range(5)] for keys in row] for row in sees])[:, None]  # (B, 1, T, S)
     expected = torch.cat([attention(q[b : b + 1], k[b : b + 1], v[b : b + 1], sees[b].__getitem__) for b in range(2)])
-    assert close(attend(q, k, v, mask), expected)
+    assert close(attend(q, k, v, mask), expected), (
+        "the mask was not used: a row sees keys that are another row's padding"
+    )
 
 
 def test_attend_takes_heads_that_are_views_of_one_projection():
@@ -204,11 +208,13 @@ def test_forward_of_a_chunk_after_a_past_is_causal(layer):
 
 
 @pytest.mark.exercise("attention.Attention.forward")
-def test_forward_passes_the_mask_on(layer):
-    x, (past_k, past_v) = random(2, 2, 20), past(4)
-    mask = torch.tensor([[s != 1 for s in range(6)]] * 2)  # key 1 is hidden from both queries, all others are seen
+@pytest.mark.parametrize("T", [1, 2])
+def test_forward_passes_the_mask_on(layer, T):
+    x, (past_k, past_v) = random(2, T, 20), past(4)
+    seen = [s for s in range(4 + T) if s != 1]  # key 1 is hidden from every query, all others are seen
+    mask = torch.tensor([[s in seen for s in range(4 + T)]] * T)
     actual = layer(x, RecordingCache(past_k, past_v), 4, mask)
-    expected = by_hand(layer, x, past_k, past_v, 4, sees=lambda t: [0, 2, 3, 4, 5])
+    expected = by_hand(layer, x, past_k, past_v, 4, sees=lambda t: seen)
     assert close(actual, expected), "`mask` was not used: rows of unequal length would see each other's padding"
 
 
@@ -266,6 +272,7 @@ def test_forward_writes_to_its_own_layer_of_the_cache_once(layer):
     cache = RecordingCache(*past(0))
     layer(random(2, 3, 20), cache, 0)
     written = [number for number, _, _ in cache.updates]
+    assert written != [2], "every layer writes to the last layer's cache: layer 1 of 0, 1, 2 wrote to layer 2"
     assert written == [1], (
         f"layer 1 of 0, 1, 2 wrote to the cache of layers {written}: each writes to its own, once a pass"
     )

@@ -65,6 +65,10 @@ def test_from_hf_without_a_tie_is_untied():
     assert not ModelConfig.from_hf(hf(tie_word_embeddings=None)).tie_embeddings, "the default of Llama files is untied"
 
 
+def test_from_hf_without_an_eps_takes_the_default_of_llama_files():
+    assert ModelConfig.from_hf(hf(rms_norm_eps=None)).norm_eps == 1e-6
+
+
 @pytest.mark.parametrize(
     ("entries", "theta"),
     [

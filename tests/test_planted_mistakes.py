@@ -40,3 +40,20 @@ def test_a_planted_mistake_fails_its_test_by_name(mistake):
 def test_every_planted_mistake_has_a_name_of_its_own():
     names = [mistake["name"] for mistake in MISTAKES]
     assert len(set(names)) == len(names)
+
+
+def test_planting_changes_the_engine_for_the_length_of_a_with_and_no_longer():
+    from nanolm.speculative import expected_tokens_per_round
+
+    with planted("speculative.py", "return float(sum(alpha**i for i in range(gamma + 1)))", "return -1.0"):
+        assert expected_tokens_per_round(0.5, 1) == -1.0
+    assert expected_tokens_per_round(0.5, 1) == 1.5
+
+
+@pytest.mark.parametrize(
+    ("old", "complaint"),
+    [("no such text", "occurs 0 times"), ("return", "occurs [0-9]+ times"), ("γ tokens,", "changes no")],
+)
+def test_a_mistake_that_is_planted_nowhere_or_in_two_places_is_refused(old, complaint):
+    with pytest.raises(ValueError, match=complaint), planted("speculative.py", old, "x"):
+        pass

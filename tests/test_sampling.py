@@ -224,7 +224,7 @@ def test_top_k_filter_of_a_certain_token_leaves_it_certain(impl):
 @pytest.mark.exercise("sampling.top_k_filter")
 @pytest.mark.parametrize("k", [0, -3])
 def test_top_k_filter_refuses_to_keep_nothing(impl, k):
-    with pytest.raises(ValueError, match="k is"):
+    with pytest.raises(ValueError, match=r"\bk\b|top_k"):
         impl.top_k_filter(WORKED, k)
 
 
@@ -332,7 +332,7 @@ def test_top_p_filter_treats_each_row_on_its_own(impl):
 @pytest.mark.exercise("sampling.top_p_filter")
 @pytest.mark.parametrize("p", [0.0, -0.1, 1.0001, NAN])
 def test_top_p_filter_refuses_p_outside_its_range(impl, p):
-    with pytest.raises(ValueError, match="p is"):
+    with pytest.raises(ValueError, match=r"\bp\b|top_p"):
         impl.top_p_filter(WORKED, p)
 
 

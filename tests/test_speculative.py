@@ -142,8 +142,8 @@ def test_accept_or_resample_takes_its_chances_from_the_dice(impl):
     impl.accept_or_resample(P, Q, 3, dice)
     # p/q is 1/3 here: the scripted dice say no to bernoulli, and then one draw from the residual follows.
     assert len(dice.taken) == 2, (
-        "all randomness goes through `dice`: one dice.bernoulli to keep the guess or not, then one dice.categorical from "
-        f"the residual; this answer asked the dice {len(dice.taken)} times (torch.rand and its like are not for tests)"
+        "all randomness goes through `dice`: one dice.bernoulli to keep the guess or not, then one dice.categorical "
+        f"from the residual; this answer asked {len(dice.taken)} times (torch.rand and its like cannot be followed)"
     )
 
 

@@ -131,6 +131,15 @@ def test_a_notebook_edited_by_hand_stops_the_build_which_says_how_to_keep_the_ed
     assert check_build(course) == []
 
 
+def test_one_file_can_be_given_back_while_the_others_keep_their_answers(course):
+    for name in ("speculative", "cache"):
+        (course / "exercises" / f"{name}.py").write_text("# my answer\n", encoding="utf-8")
+    outcome = build(course, overwrite=["exercises/cache.py"])
+    assert (outcome.written, outcome.kept) == (["exercises/cache.py"], ["exercises/speculative.py"])
+    with pytest.raises(CourseError, match=r"exercises/cash.py is no built file; those are .*exercises/cache.py"):
+        build(course, overwrite=["exercises/cash.py"])
+
+
 def test_a_student_s_answers_in_exercises_are_left_alone_and_named(course):
     mine = course / "exercises" / "speculative.py"
     mine.write_text("# my answer\n", encoding="utf-8")

@@ -127,7 +127,7 @@ MISTAKES = [
         "old": "cache.update(self.layer, k, v)",
         "new": "cache.update(2, k, v)",
         "test": "test_forward_writes_to_its_own_layer_of_the_cache_once",
-        "says": "each writes to its own",
+        "says": "every layer writes to the last layer's cache",
     },
     {
         "name": "N in place of K in the shape",

@@ -123,7 +123,7 @@ MISTAKES = [
         "week": 4,
         "file": "speculative.py",
         "old": "target_probs = target.feed(text[target.length :] + drafted, last=len(drafted) + 1)",
-        "new": "target_probs = torch.cat([target.feed([t]) for t in text[target.length :] + drafted])[-len(drafted) - 1 :]",
+        "new": "target_probs = torch.cat([target.feed([t]) for t in text[target.length :] + drafted])",
         "test": "test_speculative_round_reads_the_target_once",
         "says": "all drafted tokens are checked in one",
     },

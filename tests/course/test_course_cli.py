@@ -1,0 +1,38 @@
+"""The command `course` from outside: what it prints and how it ends."""
+
+import subprocess
+import sys
+
+import pytest
+
+from course.paths import ROOT
+
+
+def course(*arguments):
+    """Run the command and return (exit code, everything printed)."""
+    command = [sys.executable, "-m", "course.cli", *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("status", "--impl", "nowhere"), "NANOLM_IMPL is 'nowhere', and there is no such package or folder"),
+        (("status", "--week", "99"), "week is 99; there are exercises for weeks 4"),
+        (("adopt", "README.md"), "README.md is no solution notebook"),
+        (("build", "README.md"), "course build --force PATH"),
+    ],
+)
+def test_a_request_that_cannot_be_met_is_one_line_and_exit_code_1(arguments, complaint):
+    code, said = course(*arguments)
+    assert code == 1
+    assert said.startswith("error: ") and complaint in said and "Traceback" not in said
+
+
+def test_collect_names_what_it_took_and_the_command_to_test_it(tmp_path):
+    notebook = "solutions/week04_speculative/week04_speculative.ipynb"
+    code, said = course("collect", notebook, "--into", tmp_path)
+    assert code == 0
+    assert "residual_distribution taken" in said
+    assert f"NANOLM_IMPL={tmp_path.as_posix()} python -m pytest" in said
