@@ -1,5 +1,7 @@
 """What can go wrong, said in a sentence: each of these errors is shown without a traceback."""
 
+import sys
+
 
 class CourseError(Exception):
     """A request that cannot be met; the message says what was asked, and what is possible."""
@@ -10,10 +12,13 @@ class CourseError(Exception):
 
 
 class NotYetWritten(NotImplementedError):
-    """An exercise that nobody has answered yet."""
+    """An exercise that nobody has answered yet; without a message, it names the function that raises it."""
 
-    def __init__(self, message: str = "not written yet: put your code in the place of this line") -> None:
-        super().__init__(message)
+    def __init__(self, message: str | None = None) -> None:
+        function = sys._getframe(1).f_code.co_name  # the stub in a notebook is the same line everywhere
+        super().__init__(
+            message or f"{function} is not written yet: put your code in the place of the line that raises this"
+        )
 
     def _render_traceback_(self) -> list[str]:
         return [f"{type(self).__name__}: {self}"]

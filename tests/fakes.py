@@ -28,8 +28,14 @@ class TableReader:
     def length(self) -> int:
         return len(self.read)
 
+    def __repr__(self) -> str:
+        return "a draft" if isinstance(self, TableDraft) else "a target"
+
     def feed(self, tokens: Sequence[int], last: int = 1) -> Tensor:
-        assert 1 <= last <= len(tokens), f"feed was asked for the last {last} of {len(tokens)} tokens"
+        assert tokens, (
+            "feed was given nothing to read: the text has not grown, or a stale cache holds all of it already"
+        )
+        assert 1 <= last <= len(tokens), f"feed was asked for {last} rows and given {len(tokens)} tokens to read"
         self.read += list(tokens)
         self.passes += 1
         return self.table[self.read[-last:]]

@@ -10,6 +10,7 @@ from enumeration import ScriptedDice, count_paths, exact_distribution
 from fakes import DRAFT_TABLE, TARGET_TABLE, ScriptedDraft, TableDraft, TableReader, one_hot_rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from refusal import assert_refuses
 
 from nanolm.dice import Dice
 
@@ -26,17 +27,6 @@ def vector(*numbers):
 def close(actual, expected, tolerance=1e-12):
     expected = torch.as_tensor(expected, dtype=torch.float64)
     return torch.allclose(torch.as_tensor(actual).double(), expected, rtol=0, atol=tolerance)
-
-
-def assert_refuses(name, call, *arguments):
-    """Impossible input gets a ValueError that names the argument."""
-    try:
-        result = call(*arguments)
-    except ValueError as error:
-        assert name in str(error), f"the message {str(error)!r} should name the argument, {name}"
-        return
-    shown = ", ".join(str(a.tolist() if isinstance(a, torch.Tensor) else a) for a in arguments[:3])
-    pytest.fail(f"({shown}, …) is impossible because of {name}: raise a ValueError that says so; it returned {result}")
 
 
 def distributions(size=4):
@@ -137,13 +127,23 @@ def name_the_mistake(actual, p, q):
 
 
 @pytest.mark.exercise("speculative.accept_or_resample")
+def test_accept_or_resample_returns_a_token_and_whether_it_was_kept(impl):
+    result = impl.accept_or_resample(P, P.clone(), 1, ScriptedDice())
+    right = isinstance(result, tuple) and len(result) == 2 and not isinstance(result[0], bool)
+    assert right and isinstance(result[1], bool), (
+        f"return the pair (token, accepted), as (1, True) here; got {result!r}"
+    )
+
+
+@pytest.mark.exercise("speculative.accept_or_resample")
 def test_accept_or_resample_takes_its_chances_from_the_dice(impl):
     dice = ScriptedDice()
     impl.accept_or_resample(P, Q, 3, dice)
     # p/q is 1/3 here: the scripted dice say no to bernoulli, and then one draw from the residual follows.
-    assert len(dice.taken) == 2, (
-        "all randomness goes through `dice`: one dice.bernoulli to keep the guess or not, then one dice.categorical "
-        f"from the residual; this answer asked {len(dice.taken)} times (torch.rand and its like cannot be followed)"
+    asked = len(dice.taken)
+    assert asked == 2, (
+        "p/q is 1/3 here and the dice say no: dice.bernoulli(p/q), then dice.categorical(residual), two questions. "
+        f"This answer asked {asked}: is the ratio upside down, or the randomness not from `dice` (torch.rand)?"
     )
 
 
@@ -248,6 +248,7 @@ def test_accept_or_resample_refuses_what_are_no_distributions(impl, p, q, token,
         ((0.5, 0.3, 0.2), (0.3, 0.3, 0.4), 0.8),  # 0.3 + 0.3 + 0.2
         ((0.2, 0.8), (0.2, 0.8), 1.0),
         ((1.0, 0.0), (0.0, 1.0), 0.0),
+        ((0.5, 0.5, 0.0), (0.25, 0.75, 0.0), 0.75),  # a token that neither says adds 0, and no 0/0
     ],
 )
 def test_acceptance_rate_is_the_sum_of_the_smaller_probabilities(impl, p, q, alpha):
@@ -325,6 +326,19 @@ def test_best_gamma_grows_with_the_acceptance_rate(impl, alpha, gamma, speedup):
 
 
 @pytest.mark.exercise("speculative.best_gamma")
+def test_best_gamma_tries_max_gamma_too(impl):
+    assert impl.best_gamma(0.95, 0.0, 5) == 5, (
+        "a free draft should guess as far as allowed: max_gamma itself is allowed"
+    )
+
+
+@pytest.mark.exercise("speculative.best_gamma")
+def test_best_gamma_takes_the_smallest_among_equals(impl):
+    # α = 1 and c = 1: γ + 1 tokens in 1 + γ passes, a speed-up of 1 whatever γ is.
+    assert impl.best_gamma(1.0, 1.0) == 0, "all γ are equally fast here: the smallest, 0, is the answer"
+
+
+@pytest.mark.exercise("speculative.best_gamma")
 def test_best_gamma_is_zero_when_speculation_cannot_pay(impl):
     # α = 0.2, a draft at half the target's time: γ = 1 gives 1.2 tokens for 1.5 passes.
     assert impl.best_gamma(0.2, 0.5) == 0, "every γ ≥ 1 is slower than plain decoding here: try γ = 0 too"
@@ -357,6 +371,9 @@ def test_verify_draft_draws_the_bonus_from_the_target(impl):
 def test_verify_draft_stops_at_the_first_rejection(impl):
     # The target is certain of 0 where the draft guessed 1: rejected, 0 comes out, and the guess behind it goes.
     new = impl.verify_draft(CERTAIN[[0, 2, 3]], CERTAIN[[1, 2]], [1, 2], ScriptedDice())
+    assert list(new) != [], (
+        "the guess was rejected, and the token that came instead is missing: it belongs to the result"
+    )
     assert list(new) == [0], f"after a rejection the later guesses continue another text; got {list(new)}, expected [0]"
 
 
@@ -395,6 +412,7 @@ def test_speculative_round_truncates_the_target_after_a_rejection(impl):
     target = TableReader(one_hot_rows(1, 2, 3, 0))
     done = impl.speculative_round(target, ScriptedDraft([2, 2]), [3, 0], 2, ScriptedDice())
     assert done.tokens == [1], f"the guess 2 is rejected and 1 comes in its place; got {done.tokens}"
+    assert len(target.read) >= 2, f"too much forgotten: the text [3, 0] has been read, and only {target.read} was kept"
     assert target.read == [3, 0], (
         f"stale cache: the target still holds {target.read[2:]} after the text [3, 0], so it goes on from a guess that "
         "was rejected; truncate to len(text) + len(new) - 1"
@@ -405,6 +423,7 @@ def test_speculative_round_truncates_the_target_after_a_rejection(impl):
 def test_speculative_round_truncates_the_draft_after_a_rejection(impl):
     draft = TableDraft(one_hot_rows(2, 2, 2, 2))
     impl.speculative_round(TableReader(one_hot_rows(1, 2, 3, 0)), draft, [3, 0], 3, ScriptedDice())
+    assert len(draft.read) >= 2, f"too much forgotten: the draft has read [3, 0], and only {draft.read} was kept"
     assert draft.read == [3, 0], (
         f"stale cache in the draft: it still holds {draft.read[2:]}, guesses that were rejected"
     )
@@ -442,6 +461,15 @@ def test_speculative_round_with_gamma_zero_is_one_step_of_plain_decoding(impl):
 
 
 @pytest.mark.exercise("speculative.speculative_round")
+def test_speculative_round_takes_a_draft_that_guesses_less_than_gamma(impl):
+    done = impl.speculative_round(TableReader(one_hot_rows(1, 2, 3, 0)), ScriptedDraft([1]), [0], 3, ScriptedDice())
+    assert done.tokens == [1, 2], (
+        f"one guess although γ = 3: 1 is kept and the bonus is 2, got {done.tokens}. Ask for one row for each guess made "
+        "(and one), not for γ + 1"
+    )
+
+
+@pytest.mark.exercise("speculative.speculative_round")
 def test_speculative_round_reports_what_was_drafted(impl):
     done = impl.speculative_round(TableReader(one_hot_rows(1, 2, 3, 0)), ScriptedDraft([2, 2]), [0], 2, ScriptedDice())
     assert list(done.drafted) == [2, 2], "Round(drafted, tokens): what was guessed comes first"
@@ -463,6 +491,10 @@ def exact_texts(impl, n, gamma, start=0):
 @pytest.mark.parametrize(("n", "gamma"), [(2, 1), (3, 1), (3, 2)])
 def test_speculative_generate_enumerated_has_the_joint_distribution_of_the_target(impl, n, gamma):
     actual = exact_distribution(exact_texts(impl, n, gamma))
+    lengths = {len(text) for text in actual}
+    assert lengths == {n}, (
+        f"{n} new tokens were asked for, without the prompt; texts of {sorted(lengths)} tokens came out"
+    )
     for text in product(range(4), repeat=n):
         expected = math.prod(
             TARGET_TABLE[before, token].item() for before, token in zip((0, *text), text, strict=False)
@@ -498,7 +530,7 @@ def test_speculative_generate_writes_exactly_max_new_tokens(impl):
 def test_speculative_generate_ends_at_an_end_token_inside_the_draft(impl):
     cycle = one_hot_rows(1, 2, 3, 0)
     tokens, stats = impl.speculative_generate(
-        TableReader(cycle), TableDraft(cycle), [0], 12, 5, Dice(1), end_tokens=[2]
+        TableReader(cycle), TableDraft(cycle), [0], 12, 4, Dice(1), end_tokens=[2]
     )
     assert tokens == [1, 2], f"2 ends the text and is its last token; got {tokens}"
     assert stats.new_tokens == 2, "only what goes into the text counts as written: stats.count(done, len(new))"
@@ -510,6 +542,13 @@ def test_speculative_generate_with_certain_models_is_greedy_decoding(impl):
     target, draft = TableReader(one_hot_rows(1, 2, 3, 0)), TableDraft(one_hot_rows(1, 0, 3, 2))
     tokens, _ = impl.speculative_generate(target, draft, [0], 11, 3, Dice(seed=0))
     assert tokens == [(i + 1) % 4 for i in range(11)], "a wrong draft may cost time, never change the text"
+
+
+@pytest.mark.exercise("speculative.speculative_generate")
+def test_speculative_generate_hands_every_round_to_on_round(impl):
+    cycle, seen = one_hot_rows(1, 2, 3, 0), []
+    impl.speculative_generate(TableReader(cycle), TableDraft(cycle), [0], 6, 2, Dice(1), on_round=seen.append)
+    assert [done.tokens for done in seen] == [[1, 2, 3], [0, 1, 2]], "call on_round once a round, if it is given"
 
 
 @pytest.mark.exercise("speculative.speculative_generate")

@@ -22,7 +22,7 @@ PROBLEMS_PER_KIND = 100
 _DOCUMENTS, _DOCUMENTS_SEED = 100, 77
 _PROMPT_TOKENS, _WRITTEN_TOKENS = 32, 400
 _PLAY_ROWS, _PROBLEM_ROWS = 12, 4  # about the mixture of the training text
-_SAMPLE_PROMPTS = ("ACT II. SCENE I. A street.\n\n", "KING HENRY\n", "Tom has 58 books and Nora has 61. Who has more?")
+_SAMPLE_PROMPTS = ("ACT II. SCENE I. A street.\n\n", "KING HENRY\n", "Who has more, Tom with 58 books or Nora with 61?")
 
 
 def held_out_documents() -> list[str]:
