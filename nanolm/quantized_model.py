@@ -1,0 +1,92 @@
+"""A model whose linear layers hold codes: which are exchanged, how many bytes are left, and what each layer reads."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from .model import NanoLM
+from .quantized_linear import Int4Linear, QuantizedLinear
+
+LayerMaker = Callable[[str, nn.Linear], QuantizedLinear]
+
+
+def linear_layers(model: nn.Module, head: bool = False) -> dict[str, nn.Linear]:
+    """Return the model's linear layers by dotted name, in the order in which a pass meets them.
+
+    Four a layer (attention.qkv, attention.out, feedforward.gate_up, feedforward.down), and "head" if asked for.
+    """
+    layers = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+    return {name: layer for name, layer in layers.items() if head or name != "head"}
+
+
+def quantize_model(
+    model: NanoLM,
+    bits: int,
+    group_size: int | None = None,
+    head: bool = False,
+    make: LayerMaker | None = None,
+    kernels: bool = True,
+) -> NanoLM:
+    """Exchange the model's linear layers for quantized ones, in place, and return the model.
+
+    Norms stay, and so does the embedding: of its V rows a step reads one. The head reads all of its rows, but errors in
+    it go straight into the scores; where it shares the embedding's weights, its codes come on top of those.
+
+    Args:
+        bits: 2 to 8.
+        group_size: weights that share a scale; None is a row.
+        head: whether to exchange the head too.
+        make: what makes a layer from its name and nn.Linear, in the order of a pass; by default plain rounding.
+            It sees a model whose earlier layers have been exchanged already.
+        kernels: whether 4-bit layers may take this processor's own layout (`Int4Linear`), where it has one.
+
+    Raises:
+        ValueError: no linear layer is left to exchange, or what `QuantizedLinear.from_linear` refuses.
+    """
+    layers = linear_layers(model, head)
+    if not layers:
+        raise ValueError("the model has no linear layer to exchange: is it quantized already?")
+    for name, linear in layers.items():
+        layer = make(name, linear) if make else QuantizedLinear.from_linear(linear, bits, group_size)
+        if kernels and Int4Linear.takes(layer):
+            layer = Int4Linear(layer)
+        model.set_submodule(name, layer)
+    return model
+
+
+def model_bytes(model: nn.Module) -> int:
+    """Return the bytes of a model's weights, codes and scales; a matrix used twice (a tied head) counts once."""
+    return sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
+
+
+@torch.inference_mode()
+def collect_inputs(
+    model: NanoLM, rows: Sequence[Sequence[int]], names: Sequence[str] | None = None
+) -> dict[str, Float[Tensor, "positions D"]]:
+    """Return what layers get to read when the model reads the rows of tokens: (positions of all rows, D) by name.
+
+    Args:
+        rows: token ids, each row a text of its own.
+        names: the layers wanted, quantized or not; None means all of `linear_layers`.
+
+    Raises:
+        ValueError: no rows, or an empty one.
+    """
+    if not rows or not all(len(row) for row in rows):
+        raise ValueError(f"{len(rows)} rows were given, each must have tokens; calibration needs something to read")
+    seen: dict[str, list[Tensor]] = {name: [] for name in (linear_layers(model) if names is None else names)}
+    hooks = [
+        model.get_submodule(name).register_forward_pre_hook(
+            lambda _, inputs, found=found: found.append(inputs[0].flatten(0, -2))
+        )
+        for name, found in seen.items()
+    ]
+    try:
+        for row in rows:
+            model(torch.tensor([list(row)], device=model.device))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return {name: torch.cat(found) for name, found in seen.items()}
