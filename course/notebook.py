@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from .errors import CourseError
 from .lesson import BEGIN, END, Cell, ExerciseCell, Lesson, WrittenCell
 from .registry import Exercise
-from .source import Module, body_span, defined_names, first_line, free_names, import_lines
+from .source import Module, body_span, defined_names, first_line, free_names, import_lines, origin
 
 FIRST_CODE = "from course import NotYetWritten, check"
 METADATA = {
@@ -46,10 +46,11 @@ def solution_cells(lesson: Lesson, modules: dict[str, Module], exercises: list[E
     """Return the solution notebook's cells, each with its Origin; raise CourseError as solution_notebook does."""
     numbers = {task.index: number for number, task in lesson.tasks}
     by_number = {exercise.number: exercise for exercise in exercises}
-    pairs, defined = [], set()
+    pairs, defined, origins = [], set(), {}
     for cell in lesson.cells:
         number = numbers.get(cell.index)
         if isinstance(cell, ExerciseCell):
+            _refuse_other_meanings(cell, modules[cell.module], origins, lesson)
             made = _exercise_cells(cell, by_number[number], modules[cell.module], defined)
         elif isinstance(cell, WrittenCell):
             made = _written_cells(cell, number)
@@ -63,6 +64,25 @@ def solution_cells(lesson: Lesson, modules: dict[str, Module], exercises: list[E
     _insert_first_code(pairs)
     give_ids([cell for cell, _ in pairs])
     return pairs
+
+
+def _refuse_other_meanings(cell: ExerciseCell, module: Module, origins: dict[str, str], lesson: Lesson) -> None:
+    """A notebook has one namespace: two answers that mean two things by one name could not both run in it.
+
+    `origins` says what the earlier answers mean by their names; this one's are added.
+    """
+    for name in sorted(free_names(_definition(cell, module)) | {cell.imported}):
+        mine = origin(module, name)
+        if origins.setdefault(name, mine) != mine:
+            raise CourseError(
+                f"{lesson.path.name}: {cell.name} needs {mine}, and an earlier answer of this notebook "
+                f"{origins[name]}; rename one of them"
+            )
+
+
+def _definition(cell: ExerciseCell, module: Module) -> str:
+    node, lines = module.find(cell.imported), module.text.splitlines()
+    return "\n".join(lines[first_line(node) - 1 : node.end_lineno])
 
 
 def python_of(source: str) -> str:

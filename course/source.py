@@ -96,6 +96,15 @@ def free_names(text: str) -> set[str]:
     return names - defined_names(text) - _BUILT_IN
 
 
+def origin(module: Module, name: str) -> str:
+    """Return where an engine module has a name from: "torch.nn", "nanolm.cache.KVCache", or its own definition."""
+    for node in module.tree.body:
+        for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+            if name == (alias.asname or alias.name.split(".")[0]):
+                return f"{_absolute(node)}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
+    return f"nanolm.{module.name}.{name}"
+
+
 def import_lines(module: Module, names: set[str]) -> list[str]:
     """Return the import lines that give `names` to code taken out of an engine module, in that module's order.
 

@@ -56,6 +56,7 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Return the attention output of T new positions.
 
+        `qkv` gives the heads of a position one after the other, H numbers each: N queries, K keys, K values.
         Queries and keys are rotated by their own positions, which start at `offset`; keys are cached *after* the
         rotation. With a cache the new keys and values are written to it (not counted: the caller advances it) and
         all cached ones are attended to; without one, the T positions see each other alone.

@@ -164,17 +164,33 @@ class NanoLM(nn.Module):
         sampling: Sampling | None = None,
         dice: Dice | None = None,
     ) -> Iterator[list[int | None]]:
-        """Yield, pass after pass, the new token of each row; None for a row that has ended. Arguments as `generate`."""
+        """Yield, pass after pass, a list with the new token of each row; None for a row that has ended.
+
+        Prefill is one pass over all prompts and gives each row its first token. Decode is one pass for every further
+        token, over the tokens drawn last; so what is drawn in the end is never run. A token is yielded before the next
+        pass begins, and no pass begins once every row has ended. A row ends with its first end token, which is still
+        yielded.
+
+        Rows of unequal length concern the prefill alone. `right_padded` makes one tensor of them, `last` scores each
+        row where its own prompt ends, and a ragged cache is advanced by each row's own length: the padding counts
+        for nothing, and the tokens that follow overwrite it.
+
+        Args:
+            prompts: a list of token ids for each row.
+            sampling, dice: as for `generate`. The end tokens are those of `sampling`, or the model's where it has None.
+
+        Raises:
+            ValueError: as `generate` (`check_prompts` raises it).
+        """
         sampling, dice = sampling or Sampling(temperature=0.0), dice or Dice()
         check_prompts(prompts, max_new_tokens, self.config)
         ends = self.config.eos_token_ids if sampling.end_tokens is None else sampling.end_tokens
         lengths = [len(prompt) for prompt in prompts]
-        longest = max(lengths)
-        cache = self.new_cache(len(prompts), longest + max_new_tokens, ragged=min(lengths) < longest)
-        tokens = torch.tensor([[*prompt, *[0] * (longest - len(prompt))] for prompt in prompts], device=self.device)
+        longest, ragged = max(lengths), min(lengths) < max(lengths)
+        cache = self.new_cache(len(prompts), longest + max_new_tokens, ragged)
         last = torch.tensor(lengths, device=self.device) - 1
-        logits = self(tokens, cache, last)[:, -1]  # prefill: all prompt positions in one pass, (B, V)
-        cache.advance(lengths if min(lengths) < longest else longest)
+        logits = self(right_padded(prompts, self.device), cache, last)[:, -1]  # prefill: every prompt at once, (B, V)
+        cache.advance(lengths if ragged else longest)
         ended = [False] * len(prompts)
         for step in range(max_new_tokens):
             if step:  # decode: one position a row and pass
@@ -199,6 +215,12 @@ def _check_pass(tokens: Tensor, cache: KVCache | None, last: int | Tensor | None
         raise ValueError(
             f"last is {last}; of {tokens.shape[1]} positions the last 1 to {tokens.shape[1]} can be scored"
         )
+
+
+def right_padded(prompts: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Int[Tensor, "B T"]:
+    """Return the prompts as the rows of one tensor, the shorter ones filled up with token 0 behind their own tokens."""
+    longest = max(len(prompt) for prompt in prompts)
+    return torch.tensor([[*prompt, *[0] * (longest - len(prompt))] for prompt in prompts], device=device)
 
 
 def check_prompts(prompts: Sequence[Sequence[int]], max_new_tokens: int, config: ModelConfig) -> None:

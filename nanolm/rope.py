@@ -35,6 +35,7 @@ def apply_rope(x: Float[Tensor, "B N T H"], offset: int | Tensor, theta: float =
 
 
 def _angles(x: Tensor, offset: int | Tensor, theta: float) -> tuple[Tensor, Tensor]:
+    """cos and sin of the angle of every number of x, (T, H) or (B, 1, T, H); sin is negated in its first half."""
     T, H = x.shape[-2:]
     if isinstance(offset, Tensor):
         positions = offset[:, None] + torch.arange(T, device=x.device)  # (B, T)

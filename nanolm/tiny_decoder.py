@@ -54,8 +54,10 @@ class Generation:
     kv_projections: int
 
 
-def attend(q: Float[np.ndarray, "T D"], k: Float[np.ndarray, "S D"], v: Float[np.ndarray, "S D"]) -> np.ndarray:
-    """Return causal attention, softmax(q·kᵀ / √D)·v, (T, D).
+def causal_attention(
+    q: Float[np.ndarray, "T D"], k: Float[np.ndarray, "S D"], v: Float[np.ndarray, "S D"]
+) -> Float[np.ndarray, "T D"]:
+    """Return softmax(q·kᵀ / √D)·v, (T, D), where no query sees a later position.
 
     The T queries stand at the last T of the S positions: query t sees the keys 0 … S - T + t, which are all before it
     and its own. Large scores must not overflow: softmax stays the same when each row's largest score is subtracted.
@@ -140,7 +142,7 @@ class TinyDecoder:
             q, k, v = self.project(layer, x)
             if cache is not None:
                 cache.keys[layer, : len(x)], cache.values[layer, : len(x)] = k, v
-            x = x + attend(q, k, v) @ self.wo[layer]
+            x = x + causal_attention(q, k, v) @ self.wo[layer]
         if cache is not None:
             cache.length = len(x)
         return x @ self.head
@@ -161,7 +163,7 @@ class TinyDecoder:
         for layer in range(self.n_layers):
             q, k, v = self.project(layer, x)
             cache.keys[layer, cache.length], cache.values[layer, cache.length] = k[0], v[0]
-            x = x + attend(q, cache.keys[layer, :S], cache.values[layer, :S]) @ self.wo[layer]
+            x = x + causal_attention(q, cache.keys[layer, :S], cache.values[layer, :S]) @ self.wo[layer]
         cache.length = S
         return (x @ self.head)[0]
 

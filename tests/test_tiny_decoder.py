@@ -77,12 +77,12 @@ def filled_cache(impl, decoder, tokens):
     return cache
 
 
-# --- attend ------------------------------------------------------------------------------------------------------
+# --- causal_attention --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.exercise("tiny_decoder.attend")
+@pytest.mark.exercise("tiny_decoder.causal_attention")
 @pytest.mark.parametrize(("T", "S"), [(5, 5), (1, 6), (3, 6), (1, 1)])
-def test_attend_equals_one_softmax_for_each_query(impl, T, S):
+def test_causal_attention_equals_one_softmax_for_each_query(impl, T, S):
     q, k, v = random(T, 4, seed=1), random(S, 4, seed=2), random(S, 4, seed=3)
 
     def each(sees, scale=None):
@@ -101,16 +101,16 @@ def test_attend_equals_one_softmax_for_each_query(impl, T, S):
         "scores divided by D, not by its root": each(right, scale=4.0),
         "the weights do not add up to 1: divide the exponentials by their sum": each(right) * sums,
     }
-    got = impl.attend(q, k, v)
+    got = impl.causal_attention(q, k, v)
     assert np.shape(got) == (T, 4), f"shape {np.shape(got)} came back, not (T, D) = {(T, 4)}"
     assert close(got, each(right)), name_the_mistake(got, suspects, "this is not softmax(q·kᵀ / √D)·v, causal")
 
 
-@pytest.mark.exercise("tiny_decoder.attend")
-def test_attend_does_not_overflow_on_large_scores(impl):
+@pytest.mark.exercise("tiny_decoder.causal_attention")
+def test_causal_attention_does_not_overflow_on_large_scores(impl):
     # Scores (2000, 0): the first key has all the weight. exp(2000) is infinite, and ∞ / ∞ is not a number.
     with np.errstate(all="ignore"):
-        got = impl.attend(np.array([[2000.0]]), np.array([[1.0], [0.0]]), np.array([[7.0], [3.0]]))
+        got = impl.causal_attention(np.array([[2000.0]]), np.array([[1.0], [0.0]]), np.array([[7.0], [3.0]]))
     assert np.isfinite(got).all(), "overflow: subtract each row's largest score before the exponential"
     assert close(got, [[7.0]])
 

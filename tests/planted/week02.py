@@ -160,7 +160,7 @@ MISTAKES = [
         "name": "the prefill is not counted",
         "week": 2,
         "file": "model.py",
-        "old": "        cache.advance(lengths if min(lengths) < longest else longest)\n",
+        "old": "        cache.advance(lengths if ragged else longest)\n",
         "new": "",
         "test": "test_stream_advances_the_cache_by_what_each_pass_read",
         "says": "the prefill was not counted",

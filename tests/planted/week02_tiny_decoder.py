@@ -2,7 +2,7 @@
 
 FILE = "tiny_decoder.py"
 STEP = "test_forward_step_equals_the_last_row_of_a_full_pass"
-STEP_SEES = "attend(q, cache.keys[layer, :S], cache.values[layer, :S])"
+STEP_SEES = "causal_attention(q, cache.keys[layer, :S], cache.values[layer, :S])"
 STEP_WRITES = "cache.keys[layer, cache.length], cache.values[layer, cache.length] = k[0], v[0]"
 
 # (name, old, new, test, what its message says)
@@ -11,41 +11,41 @@ _MISTAKES = [
         "no mask",
         "np.tri(T, S, S - T, dtype=bool)",
         "np.tri(T, S, S, dtype=bool)",
-        "test_attend_equals_one_softmax_for_each_query",
+        "test_causal_attention_equals_one_softmax_for_each_query",
         "must not see the ones after it",
     ),
     (
         "mask aligned top-left",
         "np.tri(T, S, S - T, dtype=bool)",
         "np.tri(T, S, dtype=bool)",
-        "test_attend_equals_one_softmax_for_each_query",
+        "test_causal_attention_equals_one_softmax_for_each_query",
         "aligned top-left",
     ),
     (
         "scale forgotten",
         "scores = q @ k.T / np.sqrt(q.shape[1])  # (T, S)",
         "scores = q @ k.T",
-        "test_attend_equals_one_softmax_for_each_query",
+        "test_causal_attention_equals_one_softmax_for_each_query",
         "not divided by √D",
     ),
     (
         "weights do not add up to 1",
         "return weights / weights.sum(axis=1, keepdims=True) @ v",
         "return weights @ v",
-        "test_attend_equals_one_softmax_for_each_query",
+        "test_causal_attention_equals_one_softmax_for_each_query",
         "the weights do not add up to 1",
     ),
     (
         "largest score not subtracted",
         "np.exp(scores - scores.max(axis=1, keepdims=True))",
         "np.exp(scores)",
-        "test_attend_does_not_overflow_on_large_scores",
+        "test_causal_attention_does_not_overflow_on_large_scores",
         "overflow",
     ),
     (
         "full pass: stream replaced",
-        "x = x + attend(q, k, v) @ self.wo[layer]",
-        "x = attend(q, k, v) @ self.wo[layer]",
+        "x = x + causal_attention(q, k, v) @ self.wo[layer]",
+        "x = causal_attention(q, k, v) @ self.wo[layer]",
         "test_forward_full_equals_the_sums_by_hand",
         "a layer adds to the vectors",
     ),
@@ -103,15 +103,15 @@ _MISTAKES = [
     (
         "step: current token left out",
         STEP_SEES,
-        "attend(q, cache.keys[layer, : S - 1], cache.values[layer, : S - 1])",
+        "causal_attention(q, cache.keys[layer, : S - 1], cache.values[layer, : S - 1])",
         STEP,
         "current token left out",
     ),
-    ("step: past left out", STEP_SEES, "attend(q, k, v)", STEP, "the past is left out"),
+    ("step: past left out", STEP_SEES, "causal_attention(q, k, v)", STEP, "the past is left out"),
     (
         "step: empty places seen",
         STEP_SEES,
-        "attend(q, cache.keys[layer], cache.values[layer])",
+        "causal_attention(q, cache.keys[layer], cache.values[layer])",
         "test_forward_step_does_not_see_the_empty_places_of_the_cache",
         "empty places of the cache take part",
     ),

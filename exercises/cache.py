@@ -1,0 +1,202 @@
+"""The KV cache: keys and values of every token so far, so that no pass computes them twice.
+
+It knows tensors and lengths. It does not know the model: a layer hands it its new keys and values and gets all
+of them back. Memory is taken once, at full capacity; a step only writes into it.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from .config import ModelConfig
+
+from course import NotYetWritten
+
+
+def causal_mask(T: int, S: int, device: torch.device | str = "cpu") -> Bool[Tensor, "T S"]:
+    """Return who may look at whom: True where the query may see the key.
+
+    The T queries are the *last* T of S positions, so query t stands at position S - T + t and sees the keys
+    0 … S - T + t: itself and all before it. (PyTorch's is_causal aligns the triangle top-left instead, which is
+    right for S = T only.)
+    """
+    return torch.ones(T, S, dtype=torch.bool, device=device).tril(S - T)
+
+
+class KVCache:
+    """Keys and values of a batch whose rows all have the same length.
+
+    Attributes:
+        length: cached positions a row. Every layer of one pass writes at the same place, so only `advance` moves it.
+        keys, values: a list with one (B, K, capacity, H) tensor a layer.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        batch_size: int = 1,
+        capacity: int | None = None,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        capacity = config.max_positions if capacity is None else capacity
+        if batch_size < 1 or capacity < 1:
+            raise ValueError(f"batch_size is {batch_size} and capacity {capacity}; both must be 1 or more")
+        self.capacity, self.batch_size = capacity, batch_size
+        shape = (batch_size, config.n_kv_heads, capacity, config.head_dim)
+        # Zeros, not empty: whatever lies in a masked place is still multiplied by 0, and 0 · NaN is NaN.
+        self.keys = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(config.n_layers)]
+        self.values = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(config.n_layers)]
+        self.length = 0
+
+    @property
+    def offset(self) -> int:
+        """Position of the next token: the number of tokens cached."""
+        return self.length
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the cached positions occupy: 2 · L · B · K · length · H · bytes a number."""
+        return self.allocated_bytes * self.length // self.capacity
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes reserved for the full capacity, used or not."""
+        return sum(t.nbytes for t in (*self.keys, *self.values))
+
+    def update(
+        self, layer: int, k: Float[Tensor, "B K T H"], v: Float[Tensor, "B K T H"]
+    ) -> tuple[Float[Tensor, "B K S H"], Float[Tensor, "B K S H"]]:
+        """Write this pass's keys and values of one layer; return all of that layer's, past first, S = length + T.
+
+        The T new positions go to length … length + T - 1. `length` stays as it is: the other layers of this pass
+        must write to the same positions, so the caller calls `advance(T)` once, after the last layer.
+
+        Raises:
+            ValueError: shapes that are not (B, K, T, H), or no room for T more positions.
+        """
+        raise NotYetWritten(
+            "exercise 2.5 KVCache is not written yet: read notebooks/week02_kv_cache/week02_kv_cache.ipynb, write "
+            "it in exercises/cache.py, then run: NANOLM_IMPL=exercises python -m pytest tests/test_cache.py -k "
+            '"update or advance"'
+        )
+
+    def advance(self, n: int) -> None:
+        """Count n more positions as cached; called once a pass, after every layer has written its own.
+
+        Raises:
+            ValueError: n is negative, or more than the room left.
+        """
+        raise NotYetWritten(
+            "exercise 2.5 KVCache is not written yet: read notebooks/week02_kv_cache/week02_kv_cache.ipynb, write "
+            "it in exercises/cache.py, then run: NANOLM_IMPL=exercises python -m pytest tests/test_cache.py -k "
+            '"update or advance"'
+        )
+
+    def truncate(self, length: int) -> None:
+        """Forget all but the first `length` positions; nothing is copied or freed.
+
+        Raises:
+            ValueError: length is negative or beyond what is cached.
+        """
+        if not 0 <= length <= self.length:
+            raise ValueError(f"length is {length}; 0 to {self.length}, the cached positions, can stay")
+        self.length = length
+
+    def mask(self, T: int) -> Bool[Tensor, "..."] | None:
+        """Return the mask for T new positions, (T, length + T); None where none is needed.
+
+        None is needed for one new token, which may see everything, nor with an empty past, where `is_causal` does it.
+        """
+        if T == 1 or self.length == 0:
+            return None
+        return causal_mask(T, self.length + T, self.keys[0].device)
+
+    def _end_of(self, k: Tensor, v: Tensor) -> int:
+        """Where the new positions end; an error where they do not fit. (A wrong shape might be broadcast unnoticed.)"""
+        B, K, _, H = self.keys[0].shape
+        T = k.shape[2]
+        for name, x in (("k", k), ("v", v)):
+            if x.shape != (B, K, T, H):
+                raise ValueError(
+                    f"{name} has shape {tuple(x.shape)}; this cache takes ({B}, {K}, T, {H}), (B, K, T, H)"
+                )
+        self._need_room(self.length + T)
+        return self.length + T
+
+    def _need_room(self, end: int) -> None:
+        if end > self.capacity:
+            raise ValueError(f"capacity is {self.capacity} positions and this pass needs {end}: make the cache larger")
+
+
+class RaggedKVCache(KVCache):
+    """A KV cache whose rows have lengths of their own: unequal prompts, or drafts accepted to different depths.
+
+    Row b's tokens stand at positions 0 … lengths[b] - 1 of its row. What a pass writes beyond a row's own tokens
+    (padding on the right) is masked while it is there and overwritten by the row's next tokens.
+
+    Attributes:
+        lengths: cached positions of each row, a list of B ints; `length` is the largest.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        batch_size: int = 1,
+        capacity: int | None = None,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        super().__init__(config, batch_size, capacity, dtype, device)
+        self._set([0] * batch_size)
+        K, device = config.n_kv_heads, self.keys[0].device
+        self._rows = torch.arange(batch_size, device=device)[:, None, None]  # (B, 1, 1)
+        self._heads = torch.arange(K, device=device)[None, :, None]  # (1, K, 1)
+
+    @property
+    def offset(self) -> Tensor:
+        """Position of each row's next token, (B,)."""
+        return self._offset
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the rows' own tokens occupy."""
+        return self.allocated_bytes * sum(self.lengths) // (self.capacity * self.batch_size)
+
+    def update(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """As KVCache.update, row b's positions starting at lengths[b]; S is the longest row + T."""
+        end = self._end_of(k, v)
+        positions = self._offset[:, None, None] + torch.arange(k.shape[2], device=k.device)  # (B, 1, T)
+        index = (self._rows, self._heads, positions)
+        self.keys[layer][index] = k.detach()
+        self.values[layer][index] = v.detach()
+        return self.keys[layer][:, :, :end], self.values[layer][:, :, :end]
+
+    def advance(self, n: int | list[int]) -> None:
+        """Count n more positions of every row as cached, or n[b] of row b."""
+        steps = [n] * self.batch_size if isinstance(n, int) else n
+        if len(steps) != self.batch_size or min(steps) < 0:
+            raise ValueError(f"n is {n}; one count of 0 or more is needed for each of {self.batch_size} rows")
+        lengths = [length + step for length, step in zip(self.lengths, steps, strict=True)]
+        self._need_room(max(lengths))
+        self._set(lengths)
+
+    def truncate(self, length: int | list[int]) -> None:
+        """Forget all but the first length[b] positions of row b (one int: of every row that is longer)."""
+        if isinstance(length, int):
+            length = [min(length, now) for now in self.lengths]
+        if len(length) != self.batch_size or not all(
+            0 <= new <= now for new, now in zip(length, self.lengths, strict=True)
+        ):
+            raise ValueError(f"length is {length}; the rows hold {self.lengths} positions, and no row can grow")
+        self._set(length)
+
+    def mask(self, T: int) -> Bool[Tensor, "B 1 T S"]:
+        """Return the mask of T new positions a row, (B, 1, T, S): row b's query t sees its keys 0 … lengths[b] + t."""
+        device = self.keys[0].device
+        queries = self._offset[:, None] + torch.arange(T, device=device)  # (B, T)
+        return (torch.arange(self.length + T, device=device) <= queries[..., None]).unsqueeze(1)
+
+    def _set(self, lengths: list[int]) -> None:
+        self.lengths, self.length = list(lengths), max(lengths)
+        self._offset = torch.tensor(self.lengths, device=self.keys[0].device)

@@ -1,0 +1,1001 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Week 2 · The KV cache
+#
+# A model that writes would have to read its own text again before every word. Nearly all it computes in that reading it
+# has computed before. This week you keep the part that is needed again, show that nothing changes by it, and then pay
+# for it: the cache takes memory, and memory decides how many people a server can talk to.
+#
+# **After this week you can**
+#
+# - say as a number what a cache of keys and values saves, and what it does not save;
+# - write one (positions with an offset, the cache, attention over it, prefill and decode) that agrees with a full pass to
+#   twelve digits;
+# - recognise the mistakes that raise no error and only spoil the text;
+# - work out on a napkin how large a cache is, how many requests fit and how long they may become.
+#
+# **Time:** about two hours for the twelve exercises, a quarter of an hour for the written question, three quarters of an
+# hour of reading and measuring. **Needs:** attention as any introduction to transformers tells it: queries, keys, values,
+# softmax. No exercise of another week has to be solved.
+
+# %% [markdown]
+# ## How to work
+#
+# Cells marked *Exercise* hold functions or methods whose bodies are missing. Write them, run the cell, run the `check(...)`
+# below it. A check runs the course's own tests on your answer alone and takes everything around it from the reference, so
+# one mistake never hides another. Where a class is asked, its other methods stand there finished: read them, they are part
+# of the explanation. If you prefer an editor, the same functions wait in `exercises/`, with the same tests.
+#
+# Cells that measure use *your* functions where they say `needs`, with the numbers of the exercises.
+#
+# Where a docstring says *Raises*, the message has to name the argument that was wrong. The helpers that are imported for
+# you do that already.
+#
+# Where you see a *Prediction*, write a number down before you run the next cell.
+
+# %%
+import time
+from dataclasses import replace
+
+import numpy as np
+import torch
+from nanolm import load
+
+from course import figures
+from course.timing import side_by_side
+
+# Two threads that wait for each other cost a small model more than they give it.
+torch.set_num_threads(1)
+target, tokenizer = load("target")
+size = sum(weight.numel() for weight in target.parameters())
+print(f"target: {size:,} parameters, {target.config.n_layers} layers, ", end="")
+print(f"{target.config.n_heads} query and {target.config.n_kv_heads} key/value heads of {target.config.head_dim}")
+
+# %% [markdown]
+# ## The idea in plain words
+#
+# Think of a careful author who, before each new word, goes back to the first line and reads the whole page again. Then they
+# take up a habit: while they read a word they write two notes in the margin. One says what the word is about, the other
+# what it contributes. For the next word they read only the last one they wrote, make its two notes, and look the margin up
+# and down. The page need not be read again.
+#
+# In a decoder every layer makes three vectors for every position. The **query** asks; it is used once, by its own position,
+# and is then done with. The **key** says what a position is about and the **value** what it contributes; every later
+# position uses both. And since a position sees only what comes before it, nothing that comes later changes them. So they
+# are worth keeping. What keeps them is the **KV cache**.
+#
+# The first pass runs the whole prompt and fills the cache: **prefill**. Each later pass runs one position, the token
+# written last: **decode**.
+
+# %%
+from matplotlib.colors import ListedColormap
+from matplotlib.patches import Patch
+
+
+def draw_passes(n_prompt, n_new):
+    """Every pass is a row, every position a column: what is computed, and what is read from a cache."""
+    fig, axes = figures.figure(8.4, 3.3, columns=2, sharey=True)
+    colours = ("white", figures.BLUE, "#D9D9D9")
+    for ax, cached in zip(axes, (False, True), strict=True):
+        picture = np.zeros((n_new, n_prompt + n_new - 1))
+        for row in range(n_new):
+            picture[row, : n_prompt + row] = 1
+            if cached and row:
+                picture[row, : n_prompt + row - 1] = 2
+        ax.pcolormesh(picture, cmap=ListedColormap(colours), vmin=0, vmax=2, edgecolor="white", linewidth=0.8)
+        ax.grid(False)
+        ax.invert_yaxis()
+        ax.set(xlabel="position", title=f"{'with' if cached else 'without'} a cache: {int((picture == 1).sum())} computed")
+    axes[0].set(ylabel="pass")
+    handles = [Patch(facecolor=colours[1]), Patch(facecolor=colours[2])]
+    fig.legend(handles, ["computed in this pass", "read from the cache"], loc="outside lower left", ncols=2, fontsize=9)
+    return fig
+
+
+figures.show(
+    draw_passes(4, 6),
+    "Six passes after a prompt of four tokens, one a row. Without a cache each pass computes all positions so far, a "
+    "widening block of 39 squares. With a cache the first pass computes four, each later one a single new square at the "
+    "end of its row, 9 in all; the squares to its left are read from the cache.",
+)
+
+# %% [markdown]
+# ### The legend
+#
+# | letter | meaning | letter | meaning |
+# |---|---|---|---|
+# | B | sequences in the batch | L | layers |
+# | T | positions run in this pass | N | query heads (`n_heads`) |
+# | S | positions in the cache, past and this pass | K | key/value heads (`n_kv_heads`) |
+# | D | model width (`d_model`) | H | numbers in a head (`head_dim`) |
+# | V | vocabulary | | |
+#
+# GB is 10⁹ bytes, GiB is 2³⁰ bytes. Shapes stand in comments and annotations: `(B, K, S, H)` is the cache of a layer.
+
+# %% [markdown]
+# ### Prediction 1
+#
+# A prompt of 8 tokens, then 16 new tokens. Every pass yields one token. How many positions are computed in all, without a
+# cache and with one?
+
+# %%
+my_positions_without, my_positions_with = 0, 0  # change both
+
+# %% [markdown]
+# ## By hand
+#
+# **Counting.** Take three new tokens after a prompt of 8. Without a cache the passes run 8, then 8 and the token just
+# written, then one more: 8 + 9 + 10 = 27 positions. With a cache 8 + 1 + 1 = 10. The last token is written and never run:
+# nobody asks what comes after it.
+#
+# For 16 new tokens: 8 + 9 + … + 23 is 16 numbers with a mean of 15.5, so 248. With a cache 8 + 15 = 23, which is 10.8
+# times fewer. Without a cache n tokens after a prompt of p take n·p + n(n − 1)/2 positions. That grows with the square of
+# n; p + n − 1 does not.
+#
+# **Attending.** One head with H = 1, so that every vector is a number. Two tokens are in the cache and a third arrives,
+# with the query 1:
+#
+# | | cached | cached | new |
+# |---|---:|---:|---:|
+# | key | 0 | 0.693 | 0 |
+# | value | 4 | 8 | 0 |
+#
+# Scores are query times key over √H, so 0, 0.693 and 0. Their exponentials are 1, 2 and 1, the weights ¼, ½ and ¼. The
+# output is ¼ · 4 + ½ · 8 + ¼ · 0 = **5**. The pass has made one query, one key and one value. The other four numbers lay in
+# the cache as earlier passes had left them.
+#
+# Now the same with a mistake in it:
+#
+# - The new token's own key and value are left out: weights ⅓ and ⅔, output 6.67.
+# - Only the first key is seen: output 4.
+# - The cache has room for five, and its two empty places (zeros) are attended to as well: each zero key has the exponential
+#   1, so the weights are 1, 2, 1, 1 and 1 sixths, output 3.33.
+#
+# None of them raises an error. Each gives a number, and from it a fluent wrong text. That is why this week's tests compare
+# numbers.
+#
+# Try the next step yourself: a fourth token with key 1.386 (which is ln 4), value 2 and query 1.
+#
+# <details><summary>Answer</summary>The exponentials are 1, 2, 1 and 4, together 8. The output is
+# (1 · 4 + 2 · 8 + 1 · 0 + 4 · 2)/8 = 3.5. One key and one value were new; three pairs came from the cache.</details>
+
+# %% [markdown]
+# ## The equation
+#
+# $$
+# o_t \;=\; \sum_{s \le t} w_{ts}\, v_s
+# \qquad
+# w_{ts} = \frac{e^{\,q_t \cdot k_s / \sqrt{H}}}{\sum_{r \le t} e^{\,q_t \cdot k_r / \sqrt{H}}}
+# $$
+#
+# In the pass that runs position t, only q, k and v of t itself are new. All k and v before it come from the cache. The sum
+# has s ≤ t in it, not s < t: a token sees itself.
+#
+# ## The code, small
+#
+# `nanolm/tiny_decoder.py` is a decoder in NumPy alone, with one head and random weights. What it writes means nothing, but
+# it does what every decoder does, and it counts: passes, positions run, vectors projected to a key or a value.
+# `forward_full` is finished. It is the model for what you write.
+
+# %%
+from nanolm.tiny_decoder import TinyDecoder  # exercise: forward_step, generate
+# points: 6
+# minutes: 25
+# difficulty: 2
+# tested: Scores equal to a full pass computed by hand, one and two layers; what the cache holds and how long it is after a
+#   step; that its empty places are not seen; the same text with and without the cache; the counts; a full cache and bad
+#   requests.
+# why: The whole idea of the week fits into these two methods. All that follows is the same with more heads.
+# hint: forward_step is forward_full for one token. Where does the token stand? Which part of `cache.keys[layer]` holds
+#   something once this token's key is in it? `embed` counts the pass and refuses a full cache, `project` counts the rest.
+#   generate is one loop over the passes; only the first of them runs the prompt.
+
+# %%
+# needs 2.1
+decoder = TinyDecoder(n_layers=1)
+without, cached = (decoder.generate([7], 12, use_cache=use_cache) for use_cache in (False, True))
+print(f"12 tokens after a prompt of one: {without.kv_projections} projections to keys and values without a cache, ", end="")
+print(f"{cached.kv_projections} with one, {without.kv_projections / cached.kv_projections:.1f} times fewer")
+print(f"the same text: {without.tokens == cached.tokens}; ", end="")
+print(f"scores differ by at most {np.abs(without.scores - cached.scores).max():.0e}")
+
+# %% [markdown]
+# Two sums of the same numbers, added in another order, differ in their last digits: that is the difference of about 10⁻¹⁵.
+# The cache is no approximation.
+#
+# Counting needs no decoder at all.
+
+# %%
+from nanolm.budget import positions_run  # exercise: positions_run
+# points: 2
+# minutes: 8
+# difficulty: 1
+# tested: The figures above, and 50 pairs of lengths against counting pass by pass; no new tokens at all.
+# why: It turns "a cache is faster" into a number, before anything is built.
+# hint: The pass that writes token number i (from 0) runs the prompt and the i tokens before it; with a cache, only what no
+#   earlier pass has run. `require_count` refuses what is no count.
+
+# %%
+from nanolm.budget import kv_projections  # exercise: kv_projections
+# points: 1
+# minutes: 3
+# difficulty: 1
+# tested: 156 and 24 for twelve tokens, and three layers.
+# why: Positions are what one counts, projections are what the machine does.
+# hint: Every position that is run gets a key and a value, in every layer.
+
+# %%
+# needs 2.2
+print(f"you said {my_positions_without} without a cache and {my_positions_with} with one; ", end="")
+print(f"it is {positions_run(8, 16, cached=False)} and {positions_run(8, 16, cached=True)}")
+for n in (16, 100, 1000):
+    without, cached = (positions_run(8, n, cached=cached) for cached in (False, True))
+    print(f"{n:5,} new tokens: {without:8,} positions against {cached:5,}, {without / cached:6.1f} times as many")
+
+# %% [markdown]
+# ## Where a token stands
+#
+# Attention itself does not see order: shuffle the keys and values together, and the sum is the same. So the position has to
+# be put into queries and keys. Llama-style models do it by **rotation** (RoPE). Take the H numbers of a head in pairs, and
+# see each pair as the hand of a clock. At position t the hand has turned by t times its own speed. Pair 0 turns fastest,
+# one radian a position; the last one hardly moves.
+#
+# A score is a sum over pairs of (length · length · cosine of the angle between two hands). If query and key have turned by
+# t and s times the same speed, the angle between them depends on t − s alone. So only *distances* matter, and a text means
+# the same wherever it begins.
+#
+# $$
+# (a,\, b) \;\mapsto\; (a\cos\varphi - b\sin\varphi,\;\; b\cos\varphi + a\sin\varphi)
+# \qquad
+# \varphi_i(t) = t \cdot \theta^{-2i/H}
+# $$
+#
+# Number i of a head is paired with number i + H/2. (Other code pairs 2i with 2i + 1; a checkpoint fits one of the two.)
+#
+# **By hand.** H = 2, query and key both (1, 0), so one hand each. The key stands at position 3, the query at 5. The hands
+# are at 3 and at 5 radians, and the score (before the root) is cos 2 = −0.42.
+#
+# In a decode pass the new token comes alone: T = 1. Code that counts positions within the pass takes it for position 0. Then
+# its hand is at 0, and the score with the key at 3 is cos 3 = −0.99. This is the most common mistake of all, and `offset`
+# is there against it: the number of tokens that came before this pass.
+#
+# The reference looks its angles up in a table, `_angles`, because all layers of a pass ask for the same ones. It is imported
+# for you. To compute the angles yourself, in float64, is the better exercise.
+
+# %%
+from nanolm.rope import apply_rope  # exercise: apply_rope
+# points: 5
+# minutes: 20
+# difficulty: 3
+# tested: Every vector against complex multiplication, at offsets from 0 to 30,000; one offset a row; theta; that lengths
+#   stay and scores depend on the distance alone; that a part rotated with its offset equals the part of the whole.
+# why: Without it a cached key would mean another place than the one it was made for.
+# hint: Positions are offset, offset + 1, …: T of them, or T for each row (then the heads need a dimension of size 1).
+#   Times the H/2 speeds gives the angles. Cut x into its two halves with [..., : H // 2] and [..., H // 2 :] and join
+#   the results. x may be float32 or bfloat16 and must come back as what it was.
+
+# %%
+# needs 2.4
+generator = torch.Generator().manual_seed(3)
+q, k = torch.randn(2, 1, 1, 16, generator=generator)
+places = {"right": [*range(24)], "offset forgotten": [*range(8), *[0] * 16]}
+fig, axes = figures.figure(8.4, 3.9, columns=2, sharey=True)
+for ax, (name, positions) in zip(axes, places.items(), strict=True):
+    queries, keys = (torch.cat([apply_rope(x[None], t) for t in positions], dim=2)[0, 0] for x in (q, k))
+    scores = (queries @ keys.T / 4).masked_fill(torch.ones(24, 24).triu(1).bool(), torch.nan)
+    shades = ax.imshow(scores, cmap="RdBu", vmin=-2, vmax=2)
+    ax.axhline(7.5, color="black", linewidth=0.8)
+    ax.grid(False)
+    ax.set(title=name, xlabel="position of the key")
+axes[0].set(ylabel="position of the query")
+fig.colorbar(shades, ax=axes, shrink=0.7, label="score")
+figures.show(
+    fig,
+    "Scores of one query with one key at every pair of positions, the lower triangle of a square. Left, right: equal along "
+    "every diagonal, so only the distance counts. Right, offset forgotten: the same in the first eight rows; below the "
+    "line, where tokens are decoded one by one, all rows are alike.",
+)
+
+# %% [markdown]
+# The same token was put at every place, so each square shows what its position alone does. Left, every diagonal has one
+# colour: distance is all that counts. Right, the eight rows of the prompt are correct, because a prefill starts at 0 anyway.
+# Below the line, where decoding begins, every query believes it stands at position 0, and so does every new key.
+
+# %% [markdown]
+# ## The cache
+#
+# A layer hands the cache its new keys and values and gets all of them back. Two decisions are behind the class below.
+#
+# **Memory is taken once, at full capacity.** To join old and new with `torch.cat` would copy the whole past for every
+# token: work that grows with the square of the length, the very thing the cache was to end. So a pass *writes* T positions
+# and returns a *slice*, which copies nothing.
+#
+# **Writing and counting are two methods.** Every layer of a pass writes to the same positions of its own tensors. Only when
+# the last layer has written has the cache grown. In a pass over one token, with 5 in the past:
+#
+# | | layer 0 | layer 1 | layer 2 | `length` |
+# |---|---|---|---|---:|
+# | `update(0, k, v)` | writes position 5 | | | 5 |
+# | `update(1, k, v)` | | writes position 5 | | 5 |
+# | `update(2, k, v)` | | | writes position 5 | 5 |
+# | `advance(1)` | | | | 6 |
+#
+# If `update` moved the length, layer 1 would write position 6 and leave 5 empty.
+#
+# Going back is cheap, too: `truncate` changes the length and nothing else. What lies behind it is overwritten later. Week 4
+# needs that after every rejected guess.
+
+# %%
+from nanolm.cache import KVCache  # exercise: update, advance
+# points: 5
+# minutes: 15
+# difficulty: 2
+# tested: What comes back and what is written where, at several lengths; that other layers and `length` stay as they are;
+#   that no memory is taken; the last place, and one too many; and a whole model's scores with your cache against a full
+#   pass, to twelve digits.
+# why: Every engine has this object. Most of its bugs are one position too many or too few.
+# hint: `_end_of(k, v)` checks the shapes and returns where the new positions end; `_need_room(end)` refuses what does not
+#   fit. A slice of a tensor is a view: writing to it writes to the cache. Gradients have no business in here (`detach`).
+
+# %% [markdown]
+# ## Attention with a past
+#
+# Which keys may a query see? Itself and all before it. Three cases look different and are one rule:
+#
+# | pass | T | past | who sees what | in PyTorch |
+# |---|---|---|---|---|
+# | prefill | > 1 | none | a triangle | `is_causal=True` |
+# | decode | 1 | some | the one query sees everything | no mask |
+# | a chunk after a past | > 1 | some | the whole past, then a triangle | a mask of your own |
+#
+# `is_causal=True` looks like the answer to all three, and is right for the first only. PyTorch puts the triangle into the
+# *top left* corner of the T × S scores.
+#
+# ### Prediction 2
+#
+# Six keys, one query, `is_causal=True`. The value of every position is its number, and all keys are equal, so the output is
+# the mean of the positions that the query sees. It should be the mean of 0 to 5, which is 2.5. What comes out?
+
+# %%
+my_mean_position = 2.5  # change it
+
+# %%
+sdpa = torch.nn.functional.scaled_dot_product_attention
+keys, values = torch.ones(1, 1, 6, 4), torch.arange(6.0).view(1, 1, 6, 1)
+for T in (1, 3):
+    queries = torch.ones(1, 1, T, 4)
+    sees = torch.ones(T, 6).tril(6 - T).bool()  # the T queries are the last T of the 6 positions
+    causal, right = sdpa(queries, keys, values, is_causal=True), sdpa(queries, keys, values, attn_mask=sees)
+    print(f"T = {T}: is_causal gives {causal.flatten().tolist()}, right is {right.flatten().tolist()}")
+print(f"you said {my_mean_position} for T = 1")
+
+# %% [markdown]
+# With T = 1 the new token saw the first key alone. The text then depends on its first word and on nothing else, and still
+# no error is raised.
+#
+# ### Fewer heads to keep
+#
+# Queries are not cached, so only key and value heads cost memory. **Multi-head attention** (MHA) has as many of them as
+# query heads, K = N. **Multi-query attention** (MQA) has a single one, which all queries read. **Grouped-query attention**
+# (GQA) lies between: N/K query heads share each key/value head. The cache shrinks by N/K. The heads are shared in the
+# reading, *after* the cache, and never copied into it.
+#
+# A layer has what you need:
+#
+# | name | what it is |
+# |---|---|
+# | `self.qkv` | one matrix for all heads of a position, in this order: N queries, K keys, K values, H numbers each |
+# | `apply_rope(x, offset, self.theta)` | yours from above; queries and keys turn, values do not |
+# | `cache.update(self.layer, k, v)` | yours, too |
+# | `attend(q, k, v, mask)` | softmax attention of N query heads over K key/value heads; without a mask it chooses among the three cases above |
+# | `self.out` | back to the width D |
+#
+# Keys go into the cache *after* their rotation. Their positions never change, so why turn them again in every pass?
+
+# %%
+from nanolm.attention import Attention  # exercise: forward
+# points: 5
+# minutes: 20
+# difficulty: 3
+# tested: Prefill, one new token and a chunk, each against attention one query at a time; without a cache; a mask; one
+#   offset a row; what the cache is handed (turned keys, K heads, its own layer, once) and that it is not advanced.
+# why: Here offset, cache and mask meet, and most broken engines are broken here.
+# hint: Work with the shape (B, heads, T, H): view the projection as (B, T, N + 2K, H) and transpose. Turn the first N + K
+#   heads in one call. Without a cache, attend to the keys of this pass. In the end the heads go back side by side into
+#   (B, T, N·H).
+
+# %% [markdown]
+# ## Prefill, then decode
+#
+# Now the loop around the model. `forward` scores new positions and writes them to the cache; it does not advance the cache,
+# since only the caller knows what is to count. `stream` is that caller. It yields each token as soon as it is there, which is
+# what lets a chat answer appear word by word.
+#
+# | helper | what it does |
+# |---|---|
+# | `check_prompts(prompts, max_new_tokens, config)` | refuses empty prompts, unknown tokens and too long a request |
+# | `right_padded(prompts, device)` | prompts of unequal length as one tensor |
+# | `self.new_cache(batch_size, capacity, ragged)` | an empty cache; `ragged=True` lets each row have a length of its own |
+# | `self(tokens, cache, last)` | scores of the next token; `last`, a tensor (B,), picks the one position of each row to score |
+# | `sample_next(logits, sampling, dice)` | one token a row, from scores (B, V) |
+#
+# Scoring costs D · V products a position, as much as a layer or more. The prefill needs the scores of one position a row, and
+# `last` says which.
+
+# %%
+from nanolm.model import NanoLM  # exercise: stream
+# points: 6
+# minutes: 25
+# difficulty: 3
+# tested: A scripted model writes down every pass: positions run, where each pass starts, each new token read once, a token
+#   out before the next pass. Rows of unequal length, end tokens of the model and of the request, rows that end early.
+# why: This is the engine's main loop. A server does the same with rows that come and go (week 6).
+# hint: First write it for one prompt: prefill, advance by its length, then a loop that draws, yields, and runs the token
+#   drawn. Then let rows differ: whose length is the cache advanced by, and which position is scored? At last the end tokens,
+#   one flag a row. The pass for a token is run when the *next* one is asked for, so the last is never run.
+
+# %% [markdown]
+# ## Your own engine
+#
+# Put together what you have: your rotation, your cache, your attention and your loop in a model with the shipped weights. It
+# must write what the reference writes.
+
+# %%
+# needs 2.4 to 2.7
+mine = NanoLM(target.config)
+mine.load_state_dict(target.state_dict())
+for number, layer in enumerate(mine.layers):
+    attention = Attention(target.config, number)
+    attention.load_state_dict(layer.attention.state_dict())
+    layer.attention = attention
+prompts = [tokenizer.encode(start) for start in ("ROMEO\nBut soft, ", "HAMLET\n")]
+columns = list(mine.stream(prompts, 24))
+texts = [[token for token in column if token is not None] for column in zip(*columns, strict=True)]
+print("your engine writes what the reference writes:", texts == target.generate(prompts, 24))
+print(tokenizer.decode(prompts[0] + texts[0]))
+
+# %% [markdown]
+# ### What a forgotten offset looks like
+#
+# Two texts from the same weights. The second comes from a cache that says "nothing came before" in every pass, so every new
+# token is rotated as position 0.
+
+# %%
+import nanolm.cache
+
+
+class Forgetful(nanolm.cache.KVCache):
+    """A cache like any other, but each pass takes its tokens for the first ones."""
+
+    offset = 0
+
+
+@torch.inference_mode()
+def write(model, prompt, n, cache=None):
+    """Greedy tokens, and the seconds that each pass took; without a cache each pass runs the whole text."""
+    text, seconds = list(prompt), []
+    for step in range(n):
+        start = time.perf_counter()
+        new = text[-1:] if step and cache is not None else text
+        logits = model(torch.tensor([new]), cache, last=1)
+        if cache is not None:
+            cache.advance(len(new))
+        text.append(int(logits[0, -1].argmax()))
+        seconds.append(time.perf_counter() - start)
+    return text[len(prompt) :], seconds
+
+
+start = tokenizer.encode("KING HENRY V\nOnce more unto the breach, ")
+for name, kind in (("right", nanolm.cache.KVCache), ("forgetful", Forgetful)):
+    tokens, _ = write(target, start, 32, kind(target.config))
+    print(f"--- {name}\n{tokenizer.decode(start + tokens)}\n")
+
+# %% [markdown]
+# Both run at the same speed, and neither complains. You see such a mistake only if you know what the text should be. So
+# every fast path in this course has a test that compares it with the slow one.
+
+# %% [markdown]
+# ## Predict, then measure: linear and quadratic
+#
+# Time two passes of the shipped model without a cache, over 16 positions and over 256, and one decode pass. From these three
+# numbers you can predict the whole curve: a pass over n positions takes about a + b·n, and the text takes the sum.
+
+# %%
+prompt = tokenizer.encode("ROMEO\nBut soft, what light through yonder window breaks?\n" * 10)
+cache = target.new_cache(capacity=512)
+with torch.inference_mode():
+    target(torch.tensor([prompt[:128]]), cache)
+    cache.advance(128)
+    ids = {n: torch.tensor([prompt[:n]]) for n in (1, 16, 256)}
+    passes = side_by_side(
+        {
+            "16 positions": lambda: target(ids[16], last=1),
+            "256 positions": lambda: target(ids[256], last=1),
+            "one, with a cache of 128": lambda: target(ids[1], cache),
+        },
+        repeats=9,
+    )
+for name, seconds in passes.items():
+    print(f"{name}: {seconds * 1e3:.2f} ms")
+
+# %% [markdown]
+# ### Prediction 3
+#
+# A prompt of 16 tokens. With these times: how many seconds do 128 tokens take without a cache, and 256? By what factor does
+# doubling the text lengthen it, without a cache and with one?
+
+# %%
+my_seconds_for_256, my_factor_without, my_factor_with = 0.0, 1.0, 1.0  # change them
+
+# %%
+n_tokens = 256
+b = (passes["256 positions"] - passes["16 positions"]) / (256 - 16)
+a = passes["16 positions"] - 16 * b
+predicted = {
+    "without a cache": [a + b * n for n in range(16, 16 + n_tokens)],
+    "with a cache": [passes["one, with a cache of 128"]] * n_tokens,
+}
+runs = {name: [] for name in predicted}
+for _ in range(2):
+    runs["without a cache"].append(write(target, prompt[:16], n_tokens)[1])
+    runs["with a cache"].append(write(target, prompt[:16], n_tokens, target.new_cache(capacity=16 + n_tokens))[1])
+# The faster of two runs, pass by pass: whatever else the machine does makes a pass longer, never shorter.
+measured = {name: [min(pair) for pair in zip(*both, strict=True)] for name, both in runs.items()}
+totals = {name: np.cumsum(seconds) for name, seconds in measured.items()}
+for name, total in totals.items():
+    print(f"{name}: 128 tokens {total[127]:.2f} s, 256 tokens {total[255]:.2f} s, factor {total[255] / total[127]:.1f}; ", end="")
+    print(f"predicted {sum(predicted[name]):.2f} s")
+print(f"you said {my_seconds_for_256} s, and the factors {my_factor_without} and {my_factor_with}")
+
+# %%
+fig, axes = figures.figure(8.4, 3.6, columns=2)
+for (name, seconds), colour in zip(measured.items(), (figures.RED, figures.BLUE), strict=True):
+    axes[0].plot([second * 1e3 for second in seconds], color=colour, linewidth=0.9, label=name)
+    axes[0].plot([second * 1e3 for second in predicted[name]], "--", color="black", linewidth=0.9)
+    axes[1].plot(totals[name], color=colour, label=name)
+    axes[1].plot(np.cumsum(predicted[name]), "--", color="black", linewidth=0.9)
+axes[0].set(xlabel="tokens written", ylabel="one pass, ms", ylim=(0, 1.3e3 * max(predicted["without a cache"])))
+axes[1].set(xlabel="tokens written", ylabel="all passes so far, s")
+axes[1].legend()
+figures.show(
+    fig,
+    "Time against tokens written, measured in colour, predicted dashed. Left, one pass: without a cache it should rise in a "
+    "straight line, with one it should stay nearly flat. Right, all passes so far: the first should bend upwards, the second "
+    "should be straight and far below.",
+)
+
+# %% [markdown]
+# The time of a pass without a cache is a straight line in n, so its sum is a parabola; the cached pass is nearly constant, so
+# its sum is a straight line. At these lengths the parabola is still flat: a, the fixed cost of starting some hundred small
+# operations, is a large part of each pass, and doubling the text lengthens it by less than 4. The longer the text, the nearer
+# the factor comes to 4.
+#
+# Note what the cache does *not* save. Each decode pass still reads all weights. And it reads the whole cache, which grows by
+# one position a token. On this model and at this length that hardly shows. On a large one it does, as you will see now.
+
+# %% [markdown]
+# ## What it costs: bytes
+#
+# Each layer keeps, for every position, a key and a value of H numbers in each of K heads:
+#
+# $$
+# \text{bytes per token} = 2 \cdot L \cdot K \cdot H \cdot \frac{\text{bits}}{8}
+# \qquad
+# \text{cache} = B \cdot S \cdot \text{bytes per token}
+# $$
+#
+# **By hand**, for a model shaped like Llama 3 8B: L = 32, K = 8, H = 128, 16 bits. 2 · 32 · 8 · 128 = 65,536 numbers, 131,072
+# bytes, 128 KiB *for a single token*. A text of 8,192 tokens: 1,073,741,824 bytes, one GiB exactly. Sixteen such texts:
+# 17,179,869,184 bytes, 17.18 GB. That is more than the model itself, whose 8·10⁹ parameters take 16 GB. Together 33.18 GB.
+
+# %%
+from nanolm.budget import kv_bytes_per_token  # exercise: kv_bytes_per_token
+# points: 2
+# minutes: 8
+# difficulty: 1
+# tested: Five models with their heads shared in different ways, 8, 4 and 3 bits, and one with latent attention.
+# why: It is the number to know of a model that is to be served; all sizing starts from it.
+# hint: Which heads are cached? Bits are not bytes. Latent attention keeps other numbers, as the docstring says: ask whether
+#   `shape.latent` is None. Round up with math.ceil.
+
+# %%
+from nanolm.budget import kv_cache_bytes  # exercise: kv_cache_bytes
+# points: 1
+# minutes: 3
+# difficulty: 1
+# tested: Eleven caches of known models, among them 1 GiB and 16 GiB exactly; that it adds up over tokens and sequences.
+# why: Whoever forgets the batch orders the wrong machine.
+# hint: Every sequence has a cache of its own.
+
+# %% [markdown]
+# Does the formula tell the truth about the engine? A tensor on PyTorch's `meta` device has a shape and no memory, so we can
+# ask for caches that no laptop could hold.
+
+# %%
+# needs 2.9
+from nanolm.budget import H100, LLAMA_3_8B
+from nanolm.config import ModelConfig
+
+kinds = {"MHA": 32, "GQA": 8, "MQA": 1}  # key/value heads beside 32 query heads
+for name, K in kinds.items():
+    config = ModelConfig(vocab_size=128_256, d_model=4096, n_layers=32, n_heads=32, n_kv_heads=K, head_dim=128, d_ff=14_336)
+    cache = nanolm.cache.KVCache(config, batch_size=16, capacity=8192, dtype=torch.bfloat16, device="meta")
+    cache.advance(8192)
+    formula = kv_cache_bytes(replace(LLAMA_3_8B, n_kv_heads=K), 8192, batch_size=16)
+    print(f"{name}, {K:2} heads: the engine's cache has {cache.nbytes:14,} bytes; equal to the formula: {cache.nbytes == formula}")
+
+# %% [markdown]
+# ## MHA, GQA and MQA side by side
+#
+# ### Prediction 4
+#
+# One layer of that size in real memory: 32 query heads of one new token look at 4,096 cached positions, in float32. GQA has a
+# quarter of MHA's keys and values and MQA a thirty-second. By what factor is the attention faster?
+
+# %%
+my_gqa_factor, my_mqa_factor = 1.0, 1.0  # faster than MHA; change both
+
+# %%
+# needs 2.8
+from nanolm.attention import attend
+
+S = 4096
+queries = torch.randn(1, 32, 1, 128)
+stored = {name: [torch.randn(1, K, S, 128) for _ in range(2)] for name, K in kinds.items()}
+real_bytes = {name: sum(heads.untyped_storage().nbytes() for heads in pair) for name, pair in stored.items()}
+seconds = side_by_side({name: lambda pair=pair: attend(queries, *pair) for name, pair in stored.items()}, repeats=15)
+for name, K in kinds.items():
+    one_layer = replace(LLAMA_3_8B, n_layers=1, n_kv_heads=K)
+    formula = S * kv_bytes_per_token(one_layer, kv_bits=32)
+    print(f"{name}: {real_bytes[name] / 1e6:6.1f} MB in memory, by the formula {formula / 1e6:6.1f} MB; ", end="")
+    print(f"{seconds[name] * 1e3:6.2f} ms, {seconds['MHA'] / seconds[name]:.1f} times as fast as MHA")
+print(f"you said {my_gqa_factor} and {my_mqa_factor}")
+
+# %%
+fig, axes = figures.figure(8.4, 3.2, columns=2)
+for ax, heights, label in (
+    (axes[0], {name: n / 1e6 for name, n in real_bytes.items()}, "cache of one layer, MB"),
+    (axes[1], {name: s * 1e3 for name, s in seconds.items()}, "attention of one token, ms"),
+):
+    bars = ax.bar(list(heights), list(heights.values()), color=(figures.BLUE, figures.ORANGE, figures.GREEN))
+    ax.bar_label(bars, fmt="%.3g", fontsize=9)
+    ax.set(ylabel=label)
+figures.show(
+    fig,
+    "Two bar charts, MHA, GQA and MQA. Left, memory of one layer's cache: 134, 33.6 and 4.19 MB. Right, the time of one "
+    "token's attention over it, which should fall in the same order.",
+)
+
+# %% [markdown]
+# The bytes fall exactly as the heads do. The time follows the bytes, since the keys and values are read once each and little
+# is computed with them: attention in a decode pass is bound by memory. Where the factor falls short of the bytes, other work
+# remains, such as the softmax of 32 heads over 4,096 scores, which no sharing removes. Where it goes beyond, the smaller
+# keys and values have found room in the processor's own fast cache.
+#
+# GQA has to be trained in, and quality pays a little for it. Ainslie 2023 report groups close to MHA in quality and close to
+# MQA in speed, which is why most open models have them.
+
+# %% [markdown]
+# ## What fits
+#
+# Weights and caches share one memory. Weights come once, caches once a sequence. From here on all is division.
+
+# %%
+from nanolm.budget import weight_bytes  # exercise: weight_bytes
+# points: 1
+# minutes: 3
+# difficulty: 1
+# tested: 8, 70 and 671 billion parameters at 16, 8 and 4 bits; 4.125 bits; a started byte.
+# why: The weights are what the caches have to fit beside.
+# hint: Bits to bytes, rounded up.
+
+# %%
+from nanolm.budget import max_concurrent_requests  # exercise: max_concurrent_requests
+# points: 2
+# minutes: 5
+# difficulty: 1
+# tested: 59, 15 and 476 requests on 80 GB, with int8 134; a reserve; weights that do not fit at all.
+# why: It is the batch that a machine can carry, and the batch decides what a token costs (week 10).
+# hint: What is left after the weights and the reserve, divided by one cache, rounded down. It can never be below 0.
+
+# %%
+from nanolm.budget import max_context  # exercise: max_context
+# points: 2
+# minutes: 6
+# difficulty: 2
+# tested: Five settings on 80 GB, and 50 random ones: what comes back fits, and one token more does not.
+# why: A limit on the length is a promise to all users at once.
+# hint: The headroom is a fraction of the whole memory, not of what the weights leave. All sequences must fit at the same
+#   time.
+
+# %%
+# needs 2.8 to 2.11
+contexts = [2**power for power in range(8, 18)]
+fig, ax = figures.figure(height=3.9)
+for (name, K), colour in zip(kinds.items(), figures.LINES, strict=False):
+    shape = replace(LLAMA_3_8B, n_kv_heads=K)
+    ax.loglog(contexts, [kv_cache_bytes(shape, n) / 1e9 for n in contexts], color=colour, label=f"{name}, K = {K}")
+ax.axhline(weight_bytes(8e9) / 1e9, color=figures.GREY, linestyle="--")
+ax.text(contexts[0], 18, "the weights, 16 GB", color="#555555", fontsize=9)
+ax.set(xlabel="tokens in one text", ylabel="its cache, GB")
+ax.set_xticks([256, 1024, 8192, 131_072], ["256", "1,024", "8,192", "131,072"])
+ax.legend()
+figures.show(
+    fig,
+    "Cache of one text against its length, both logarithmic: three parallel straight lines, MHA four times GQA, GQA eight "
+    "times MQA. At 131,072 tokens GQA reaches the dashed line of the weights, 16 GB; MHA crosses it at about 30,000.",
+)
+one_text = kv_cache_bytes(LLAMA_3_8B, 8192)
+print(f"texts of 8,192 tokens on 80 GB: {max_concurrent_requests(80e9, weight_bytes(8e9), one_text)}")
+for n in (1024, 8192, 131_072):
+    gqa, mha = (kv_cache_bytes(replace(LLAMA_3_8B, n_kv_heads=K), n) / 1e9 for K in (8, 32))
+    print(f"{n:7,} tokens: {gqa:6.3f} GB with 8 KV heads, {mha:6.3f} GB with 32; ", end="")
+    print(f"a pass reads {(15 + gqa) / 15:.2f} times the weights alone")
+
+# %% [markdown]
+# The last column is time. A decode pass of this model loads about 15 GB of weights (the embedding is looked up, not read) and
+# the cache of the text. At 131,072 tokens that is 15 + 17.18 GB, so the pass takes 2.15 times as long as early in the text. A
+# long conversation slows down while it goes on.
+
+# %% [markdown]
+# ## The capacity calculator
+#
+# The same functions behind sliders. First four questions; answer them on paper, with the formulas above. `LLAMA_3_8B` has
+# 8.03·10⁹ parameters, `LLAMA_3_70B` 70.6·10⁹; an H100 has 80 GB.
+#
+# 1. 8B, all in 16 bits, one H100, nothing kept free. How many texts of 8,192 tokens at a time?
+# 2. The same with a cache in 8 bits. Exactly twice as many?
+# 3. As 1, but with MHA: 32 key/value heads. Exactly a quarter?
+# 4. 70B with weights in 4 bits, the cache in 16, a batch of 8, a tenth kept free. The longest context?
+
+# %%
+my_answers = [0, 0, 0, 0]  # change them
+
+# %%
+from nanolm.budget import LLAMA_3_70B
+from nanolm.capacity import capacity
+
+found = [
+    capacity(LLAMA_3_8B, H100, 8192, headroom=0).max_batch_size,
+    capacity(LLAMA_3_8B, H100, 8192, kv_bits=8, headroom=0).max_batch_size,
+    capacity(LLAMA_3_8B, H100, 8192, attention="MHA", headroom=0).max_batch_size,
+    capacity(LLAMA_3_70B, H100, 8192, batch_size=8, weight_bits=4, headroom=0.1).max_context_tokens,
+]
+for number, (guess, answer) in enumerate(zip(my_answers, found, strict=True), start=1):
+    print(f"question {number}: you said {guess:,}, it is {answer:,}")
+
+# %% [markdown]
+# Two times 59 would be 118, and it is 119: the first answer was 59.5 rounded down. With MHA fewer than a quarter fit, because
+# the projections to keys and values grow too, and the weights with them. Rounding and such second effects are what a
+# calculator is for; the first digit you should know without one.
+#
+# Now move the sliders. Find out: at which context does a single text of the MHA model fill the H100? Which one change brings
+# most for 16 users with 32,768 tokens each: GQA, 8-bit weights, or an 8-bit cache? When does "limited by" change?
+
+# %%
+from course.calculator import calculator
+
+calculator()
+
+# %% [markdown]
+# The same without a notebook: `nanolm size --preset llama-3-8b --context 8192 --batch 16`, or with `--config` and any
+# model's `config.json`.
+#
+# Practice is harder than division in three ways. Requests differ: take the 95th percentile of their lengths, not the mean, and
+# leave 10 to 20 % of the memory free for activations and fragments. They grow: what fits when they begin may not fit when
+# they end, so the error comes in the busy hour, when several long ones meet. And whoever reserves the longest possible answer
+# for each wastes most of it; week 6 hands out the cache in pages instead.
+
+# %% [markdown]
+# ## What else makes it smaller
+#
+# | lever | what is kept | what it costs |
+# |---|---|---|
+# | GQA, MQA | N/K times less | has to be trained in; MQA loses some quality |
+# | latent attention, MLA (week 9) | one latent vector of 512 and one rotary key of 64 a layer, where GQA with K = 8 and H = 128 keeps 2,048 numbers: 3.6 times less | more arithmetic, more complicated code, trained in |
+# | sliding window | the last W positions, whatever the length | nothing further back is seen directly |
+# | hybrid, local and global layers | windows in most layers, everything in a few | long recall hangs on the few |
+# | 8 bits, 4 bits (week 5) | 2 or 4 times less | rounding: small at 8 bits; at 4 it shows in long recall and exact copying |
+# | off-load to CPU memory | nothing on the GPU while a conversation waits | it has to come back over a bus many times slower |
+# | pages and shared prefixes (weeks 6, 7) | no reserve, one copy of what is common | book-keeping |
+
+# %% [markdown]
+# ## The same with the library
+#
+# In transformers the cache is an object as well: you pass it as `cache` (`past_key_values` in older versions), and each layer
+# calls its `update`. A `DynamicCache` grows with every token. The shipped checkpoint is an ordinary Llama folder, so
+# transformers opens it.
+
+# %%
+import importlib.util
+
+if importlib.util.find_spec("transformers"):
+    import transformers
+    from nanolm.checkpoint import SHIPPED
+
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(SHIPPED / "target", dtype=torch.float32)
+    their_cache = transformers.DynamicCache(config=theirs.config)
+    text = list(start)
+    with torch.inference_mode():
+        for step in range(32):
+            new = text[-1:] if step else text
+            logits = theirs(torch.tensor([new]), cache=their_cache, use_cache=True).logits
+            text.append(int(logits[0, -1].argmax()))
+    our_cache = target.new_cache(capacity=len(start) + 32)
+    ours, _ = write(target, start, 32, our_cache)
+    held = sum(layer.keys.nbytes + layer.values.nbytes for layer in their_cache.layers)
+    print("transformers with a DynamicCache writes our text:", text[len(start) :] == ours)
+    print(f"{their_cache.get_seq_length()} positions in {held:,} bytes there, ", end="")
+    print(f"{our_cache.length} positions in {our_cache.nbytes:,} bytes here")
+else:
+    print("transformers is not installed here; with it, this cell compares its cache with ours")
+
+# %% [markdown]
+# There `update` also counts: each layer of a `DynamicCache` has a length of its own, and joins old and new with `torch.cat`. A
+# `StaticCache` takes its memory once, as ours does.
+#
+# vLLM does the sizing when it starts (not run here):
+#
+# ```
+# vllm serve MODEL --max-model-len 8192 --gpu-memory-utilization 0.9
+# vllm serve MODEL --max-model-len 8192 --gpu-memory-utilization 0.9 --kv-cache-dtype fp8
+# ```
+#
+# It loads the weights, gives what is left of the 90 % to the cache, and prints how many tokens that is and how many requests of
+# `--max-model-len` tokens would fit at once. That is `max_concurrent_requests`, and the second command should about double it.
+
+# %% [markdown]
+# ## Common mistakes, and the test that names each
+#
+# - **Offset forgotten.** Each new token is rotated as position 0.
+#   `test_rope_offset_matches_slicing`, `test_forward_of_one_new_token_sees_the_whole_cache_and_itself`
+# - **`is_causal=True` at T = 1.** The new token sees the first key only. For a chunk after a past the triangle is misplaced.
+#   `test_forward_of_one_new_token_sees_the_whole_cache_and_itself`, `test_forward_of_a_chunk_after_a_past_is_causal`
+# - **`length` advanced inside every layer.** Layer 1 writes one position too far.
+#   `test_update_leaves_the_length_to_advance`, `test_forward_leaves_advancing_the_cache_to_the_caller`
+# - **The current token left out.** It cannot see itself.
+#   `test_update_returns_the_past_followed_by_the_new_positions`, `test_forward_step_equals_the_last_row_of_a_full_pass`
+# - **Every layer writing to the last layer's cache.** `[tensor] * L` does it, and `keys[-1]`.
+#   `test_update_of_one_layer_leaves_the_others_alone`
+# - **N in place of K.** The cache, or its estimate, is N/K times too large.
+#   `test_forward_caches_k_heads_not_n`, `test_kv_bytes_per_token_of_llama3_8b_are_128_kib`
+# - **The factor 2 forgotten.** Keys *and* values. `test_kv_bytes_per_token_of_llama3_8b_are_128_kib`
+# - **The batch forgotten.** `test_kv_cache_bytes_multiply_tokens_and_sequences`,
+#   `test_max_context_on_80_gb_with_a_tenth_kept_free`
+# - **Keys cached before their rotation.** Later passes cannot know where they stood.
+#   `test_forward_hands_the_cache_rotated_keys_and_unrotated_values`
+# - **The prefill not counted, or the last token run.**
+#   `test_stream_advances_the_cache_by_what_each_pass_read`,
+#   `test_stream_runs_the_prompt_once_and_then_one_position_a_pass`
+
+# %% [markdown]
+# ## Back of the envelope
+#
+# Do these on paper. Open the answers afterwards.
+#
+# **1.** The 8B model of this lesson, 16 GB of weights, on 80 GB with nothing kept free. How many texts of 1,024, of 8,192 and
+# of 32,000 tokens fit?
+#
+# <details><summary>Answer</summary>64 GB are left. 1,024 tokens: 134,217,728 B, 64·10⁹/134,217,728 = 476.8, so 476. 8,192
+# tokens: 59.6, so 59. 32,000 tokens: 4.19 GB, 15.3, so 15. The batch is limited by the cache long before arithmetic is busy.
+# </details>
+#
+# **2.** The same model, 16 texts of 8,192 tokens. How large are the caches with 32 key/value heads, and with one?
+#
+# <details><summary>Answer</summary>With 32 heads 524,288 B a token, four times as much: 68.72 GB. With one 16,384 B, an eighth:
+# 2.15 GB.</details>
+#
+# **3.** 80 layers, 64 query heads, 8 key/value heads, H = 128, 70·10⁹ parameters. Bytes a token? For 32,768 tokens? For four of
+# them? How many GPUs of 80 GB with the weights in 16 bits, and in 8?
+#
+# <details><summary>Answer</summary>2 · 80 · 8 · 128 · 2 B = 327,680 B, 320 KiB; the 64 query heads do not matter. 32,768 tokens:
+# 10.74 GB. Four: 42.95 GB. Weights in 16 bits 140 GB, together 182.95 GB, 3 GPUs. In 8 bits 70 GB, together 112.95 GB, 2 GPUs.
+# At 4 bits the weights alone would be 35 GB.</details>
+#
+# **4.** 80 GB, a tenth kept free. The longest context for a batch of 16 on the 8B (16 GB)? With a cache in 8 bits? For the 70B:
+# a batch of 4 with weights in 16 bits; a batch of 8 with weights in 4 bits (35 GB); the latter with a cache in 8 bits?
+#
+# <details><summary>Answer</summary>72 GB to share. 8B: 56·10⁹/(16 · 131,072) = 26,702 tokens, with 8 bits 53,405. 70B: 140 GB do
+# not fit, 0. At 4 bits 37·10⁹/(8 · 327,680) = 14,114, with a cache in 8 bits 28,228.</details>
+#
+# **5.** A pass of the 8B loads 15 GB of weights. How much longer does it take at 131,072 tokens than at the start? And with 32
+# key/value heads?
+#
+# <details><summary>Answer</summary>17.18 GB of cache: (15 + 17.18)/15 = 2.15 times. With 32 heads 68.72 GB: 5.6 times.</details>
+#
+# **6.** Someone proposes to cache the queries too, "for symmetry". What would it save, and what would it cost in the 8B?
+#
+# <details><summary>Answer</summary>Nothing: no later pass uses an old query. It would cost 32 · 32 · 128 · 2 B = 262,144 B a token,
+# twice what keys and values take together.</details>
+
+# %% [markdown]
+# ## Check yourself
+#
+# - Which vectors of a position are used again, by whom, and why do they never change?
+# - Why does a cached decode still slow down as the text grows?
+# - By what factor does GQA shrink the cache? Name three other things that shrink it.
+# - Why would a bidirectional model (BERT, say) not allow a cache?
+# - Why is the whole prompt one pass and not one pass a token?
+# - You change one word in the middle of the prompt. Which part of the cache is still right?
+#
+# <details><summary>Short answers</summary>
+# Key and value, by every later position of the same layer; they depend on what comes before only. · It reads the whole cache
+# in each pass, besides the weights. · N/K. MLA, a sliding window, fewer bits (and hybrids, off-loading). · A new token would
+# change the hidden states of all earlier ones, and so their keys and values. · All its tokens are known, so the weights are read
+# once for all of them. · Everything before that word. At and after it, every key and value depends on it (except in the first
+# layer, where they depend on their own token alone).
+# </details>
+
+# %% [markdown]
+# ## In an interview
+#
+# *"Our 8B service on one 80 GB GPU passed every test. In the first busy hour it ran out of memory. What happened, and what do
+# you change?"*
+#
+# A structure for three minutes:
+#
+# 1. **What is in memory?** Weights 16 GB, fixed. Caches: 128 KiB a token, times tokens, times users. At 8,192 tokens about 1 GB
+#    each, so about 59 of them. Tests had few users or short texts (40 seconds).
+# 2. **Which of the two grew?** Look at the number of running requests and at their lengths, 95th percentile, not mean. It
+#    happens when several long ones meet (30 seconds).
+# 3. **Stop the bleeding:** admit only what fits, with 10 to 20 % kept free; queue the rest; limit the context. A limit is
+#    `max_context` for the batch you want (30 seconds).
+# 4. **Fit more:** an 8-bit cache doubles it; 8-bit weights free 8 GB, which is eight more texts; paging removes the reserve for
+#    answers that never get long; a shared system prompt is kept once (45 seconds).
+# 5. **Check:** quality after each change, on long recall and exact copying; then the load test with real lengths (35 seconds).
+
+# %% [markdown] written="the cache changes nothing" points=6 minutes=15 difficulty=3
+# **Prove that a cache changes nothing.** A decoder has L layers; in each, position t attends to positions 0 … t, and everything
+# else (norms, feed-forward, projections) works on one position at a time. (a) Show that keys and values of position t, in every
+# layer, are the same whether or not tokens follow behind it. (b) Conclude that a decode pass with a correct cache gives the same
+# scores as a full pass over the whole text. (c) Name one change to the architecture that would break (a), and say where the proof
+# fails. (d) Why do measured scores differ by about 10⁻¹⁵ all the same?
+#
+# ### BEGIN SOLUTION
+# **Model answer.** Let x(l, t) be the vector of position t that enters layer l.
+#
+# (a) Claim: for every layer l, x(l, t) depends on tokens 0 … t only. Induction over l. For l = 0 it is the embedding of token t (with
+# its position), which depends on token t. Suppose it holds for l. Queries, keys and values of layer l are made of one position's
+# vector each, so those of position s depend on tokens 0 … s. Attention at t combines the query of t with keys and values of s ≤ t;
+# all of them depend on tokens 0 … t. What is added afterwards works on position t alone. So x(l + 1, t) depends on tokens 0 … t. Keys and
+# values of layer l at t are functions of x(l, t) and of t. Tokens after t do not occur in them, so they are the same without them.
+#
+# (b) Again by induction over the layers: the pass over the new token t has x(0, t) right. If x(l, t) is right, then so are q, k and v
+# of t in layer l; the keys and values of s < t lie in the cache and are, by (a), those of a full pass. The sum of the same weights and
+# values is the same, so x(l + 1, t) is right. After the last layer the scores are equal. (The cached ones were right when written, by
+# the same argument for the earlier passes, the first of which, the prefill, is a full pass.)
+#
+# (c) For example attention to later positions (bidirectional), where x(1, t) depends on later tokens and the induction fails at its
+# first step; or a norm over all positions, or positions counted from the end of the text.
+#
+# (d) Floating-point addition is not associative: a product of one row and one of many rows add their terms in different orders. The
+# proof is about real numbers.
+#
+# **Mark scheme (6).** (a) induction over layers stated, 1; the step uses s ≤ t and "one position at a time", 1; conclusion for k and v, 1.
+# (b) the cached keys are those of the full pass, and why, 1. (c) a change that does break it, with the place, 1. (d) order of
+# summation, 1. "They were computed before, so they are the same" without causality: at most 1 of the first 4.
+# ### END SOLUTION
+
+# %% [markdown]
+# ## What you have now
+#
+# An engine's core: positions, cache, attention, prefill and decode, each compared with the slow way. And the arithmetic that
+# decides what fits: bytes a token, requests, context. `course status` in a terminal says what is left.
+#
+# ## Sources
+#
+# - Vaswani et al. 2017, *Attention is all you need*; Su et al. 2021, *RoFormer*: rotary positions, section 3.2.
+# - Shazeer 2019, *Fast transformer decoding: one write-head is all you need*: MQA, and why decoding is bound by memory.
+# - Ainslie et al. 2023, *GQA*: groups, and how to train them from an MHA checkpoint.
+# - Pope et al. 2022, *Efficiently scaling transformer inference*: the cost model of weights and caches.
+# - Kwon et al. 2023, *Efficient memory management for large language model serving with PagedAttention*: what a reserve wastes.
+# - DeepSeek-AI 2024, *DeepSeek-V2*: latent attention.
