@@ -109,6 +109,15 @@ class RecordingCache:
         self.length = self.offset = keys.shape[2]
 
     def update(self, layer, k, v):
+        B, K, _, H = self.keys.shape
+        assert k.ndim == 4 and k.shape[1] != 4, (
+            f"keys of shape {tuple(k.shape)} were cached, not (B, K, T, H) with K = 2: N in place of K. "
+            "Heads are shared in the reading, after the cache, and never copied into it"
+        )
+        assert (*k.shape[:2], k.shape[3]) == (*v.shape[:2], v.shape[3]) == (B, K, H), (
+            f"keys {tuple(k.shape)} and values {tuple(v.shape)} were cached; the cache takes (B, K, T, H), "
+            f"here ({B}, {K}, T, {H})"
+        )
         self.updates.append((layer, k, v))
         return torch.cat([self.keys, k], dim=2), torch.cat([self.values, v], dim=2)
 
@@ -136,15 +145,43 @@ def past(S, B=2):
     return random(B, 2, S, 6, seed=20), random(B, 2, S, 6, seed=21)
 
 
-def by_hand(layer, x, past_k, past_v, offset, sees=None, q_offset=None, k_offset=None, rotate_values=False):
-    """The layer's output by the formulas; the last three arguments plant mistakes."""
+def by_hand(
+    layer,
+    x,
+    past_k,
+    past_v,
+    offset,
+    sees=None,
+    q_offset=None,
+    k_offset=None,
+    theta=THETA,
+    rotate_keys=True,
+    rotate_values=False,
+    heads=None,
+    side_by_side=True,
+):
+    """The layer's output by the formulas; the arguments after `sees` plant mistakes."""
     T = x.shape[1]
-    q, k, v = projected(layer, x)
-    q = rotate(q, range(*span(offset if q_offset is None else q_offset, T)), THETA)
-    k = rotate(k, range(*span(offset if k_offset is None else k_offset, T)), THETA)
-    v = rotate(v, range(*span(offset, T)), THETA) if rotate_values else v
+    q, k, v = projected(layer, x) if heads is None else heads
+    q = rotate(q, range(*span(offset if q_offset is None else q_offset, T)), theta)
+    k = rotate(k, range(*span(offset if k_offset is None else k_offset, T)), theta) if rotate_keys else k
+    v = rotate(v, range(*span(offset, T)), theta) if rotate_values else v
     mixed = attention(q, torch.cat([past_k, k], dim=2), torch.cat([past_v, v], dim=2), sees)
-    return mixed.transpose(1, 2).flatten(2) @ layer.out.weight.T
+    mixed = mixed.transpose(1, 2).flatten(2) if side_by_side else mixed.reshape(*x.shape[:2], -1)
+    return mixed @ layer.out.weight.T
+
+
+def viewed_wrongly(layer, x):
+    """q, k, v when the projection is cut into heads before positions."""
+    heads = (x @ layer.qkv.weight.T).view(x.shape[0], 8, x.shape[1], 6)
+    return heads[:, :4], heads[:, 4:6], heads[:, 6:]
+
+
+def keys_first(layer, x):
+    """q, k, v when the first heads are taken for keys and the next for queries."""
+    q, k, v = projected(layer, x)
+    heads = torch.cat([q, k], dim=1)
+    return heads[:, 2:], heads[:, :2], v
 
 
 def span(start, T):
@@ -159,6 +196,15 @@ def forward_mistakes(layer, x, past_k, past_v, offset):
         "position offset: the new key was rotated as position 0 (the query was not)": by_hand(*args, k_offset=0),
         "position offset: the new query was rotated as position 0 (the key was not)": by_hand(*args, q_offset=0),
         "the values were rotated: only queries and keys turn": by_hand(*args, rotate_values=True),
+        "theta: rotate by self.theta, not by the default of apply_rope": by_hand(*args, theta=10_000.0),
+        "the keys were not rotated: queries and keys turn both": by_hand(*args, rotate_keys=False),
+        "the heads of `qkv` come in the order queries, keys, values": by_hand(*args, heads=keys_first(layer, x)),
+        "the projection was viewed as (B, heads, T, H): view it as (B, T, heads, H), then transpose": by_hand(
+            *args, heads=viewed_wrongly(layer, x)
+        ),
+        "the heads were not put side by side: (B, N, T, H) becomes (B, T, N, H) before (B, T, N·H)": by_hand(
+            *args, side_by_side=False
+        ),
         SEES_ONE_KEY if T == 1 else TOP_LEFT: by_hand(*args, sees=lambda t: range(t + 1)),
         "no mask: a position looks at the future": by_hand(*args, sees=lambda t: range(S)),
         **(
@@ -215,7 +261,14 @@ def test_forward_passes_the_mask_on(layer, T):
     mask = torch.tensor([[s in seen for s in range(4 + T)]] * T)
     actual = layer(x, RecordingCache(past_k, past_v), 4, mask)
     expected = by_hand(layer, x, past_k, past_v, 4, sees=lambda t: seen)
-    assert close(actual, expected), "`mask` was not used: rows of unequal length would see each other's padding"
+    suspects = {
+        "`mask` was not used: rows of unequal length would see each other's padding": by_hand(
+            layer, x, past_k, past_v, 4
+        )
+    }
+    assert close(actual, expected), name_the_mistake(
+        actual, suspects, "wrong output with a mask (if it is wrong without one too, mend that first)"
+    )
 
 
 @pytest.mark.exercise("attention.Attention.forward")
@@ -231,9 +284,16 @@ def test_forward_without_a_cache_lets_the_positions_see_each_other_alone(layer):
 def test_forward_takes_one_offset_per_row(layer):
     x, (past_k, past_v) = random(2, 1, 20), past(3)
     actual = layer(x, RecordingCache(past_k, past_v), torch.tensor([3, 1]))
-    rows = [by_hand(layer, x[b : b + 1], past_k[b : b + 1], past_v[b : b + 1], o) for b, o in enumerate((3, 1))]
-    assert close(actual, torch.cat(rows)), (
-        "offset may be a tensor with one position a row: hand it to apply_rope as it is"
+
+    def rows(*offsets):
+        return torch.cat([by_hand(layer, x[[b]], past_k[[b]], past_v[[b]], o) for b, o in enumerate(offsets)])
+
+    suspects = {
+        "position offset: the new token was rotated as position 0": rows(0, 0),
+        "the first row's offset was used for every row: hand `offset` to apply_rope as it is": rows(3, 3),
+    }
+    assert close(actual, rows(3, 1)), name_the_mistake(
+        actual, suspects, "wrong output with one offset a row (if it is wrong with an int too, mend that first)"
     )
 
 
@@ -272,7 +332,9 @@ def test_forward_writes_to_its_own_layer_of_the_cache_once(layer):
     cache = RecordingCache(*past(0))
     layer(random(2, 3, 20), cache, 0)
     written = [number for number, _, _ in cache.updates]
-    assert written != [2], "every layer writes to the last layer's cache: layer 1 of 0, 1, 2 wrote to layer 2"
+    assert written not in ([2], [-1]), (
+        "every layer writes to the last layer's cache: layer 1 of 0, 1, 2 wrote to the last"
+    )
     assert written == [1], (
         f"layer 1 of 0, 1, 2 wrote to the cache of layers {written}: each writes to its own, once a pass"
     )

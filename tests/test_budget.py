@@ -8,12 +8,19 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from refusal import assert_refuses
 
+from nanolm import budget
 from nanolm.hardware import H100
 from nanolm.shapes import DEEPSEEK_V3, LLAMA_3_8B, LLAMA_3_70B, MODEL_13B, SMALL_MHA
 
 MHA = replace(LLAMA_3_8B, n_kv_heads=32)
 MQA = replace(LLAMA_3_8B, n_kv_heads=1)
+
+
+def check(got, expected, what="the result"):
+    assert got == expected, f"{what}: {got:,}, not {expected:,}"
+
 
 law = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -26,26 +33,27 @@ def test_kv_bytes_per_token_of_llama3_8b_are_128_kib(impl):
     assert got != 65_536, "factor 2 for K and V forgotten: 2x too small"
     assert got != 4_096, "layers forgotten: each of the 32 layers has keys and values of its own"
     assert got != 1_048_576, "bits taken for bytes: 8x too large"
-    assert got == 131_072
+    check(got, 131_072)
 
 
 @pytest.mark.exercise("budget.kv_bytes_per_token")
 def test_kv_bytes_per_token_follow_the_kv_heads(impl):
     # Of 131,072 B with 8 KV heads: 32 take 4 times as much, 1 an eighth.
-    assert impl.kv_bytes_per_token(MHA) == 524_288
-    assert impl.kv_bytes_per_token(MQA) == 16_384
+    check(impl.kv_bytes_per_token(MHA), 524_288, "32 query heads and 32 KV heads")
+    check(impl.kv_bytes_per_token(MQA), 16_384, "32 query heads and a single KV head")
     # 70B: 2 · 80 · 8 · 128 · 2 B = 320 KiB. 13B: 2 · 40 · 8 · 128 · 2 B. Small MHA: 2 · 16 · 16 · 128 · 2 B.
     assert impl.kv_bytes_per_token(LLAMA_3_70B) == 327_680, "64 query heads share 8 KV heads: those are cached"
-    assert impl.kv_bytes_per_token(MODEL_13B) == 163_840
-    assert impl.kv_bytes_per_token(SMALL_MHA) == 131_072
+    check(impl.kv_bytes_per_token(MODEL_13B), 163_840, "13B, 40 layers")
+    check(impl.kv_bytes_per_token(SMALL_MHA), 131_072, "16 layers, 16 KV heads")
 
 
 @pytest.mark.exercise("budget.kv_bytes_per_token")
 def test_kv_bytes_per_token_at_fewer_bits_are_rounded_up(impl):
-    assert impl.kv_bytes_per_token(LLAMA_3_8B, kv_bits=8) == 65_536
-    assert impl.kv_bytes_per_token(LLAMA_3_8B, kv_bits=4) == 32_768
+    check(impl.kv_bytes_per_token(LLAMA_3_8B, kv_bits=8), 65_536, "8 bits a number")
+    check(impl.kv_bytes_per_token(LLAMA_3_8B, kv_bits=4), 32_768, "4 bits a number")
     # 1 layer, 1 KV head, H 1: two numbers of 3 bits, 6 bits, one byte.
-    assert impl.kv_bytes_per_token(replace(MQA, n_layers=1, head_dim=1), kv_bits=3) == 1
+    one = impl.kv_bytes_per_token(replace(MQA, n_layers=1, head_dim=1), kv_bits=3)
+    check(one, 1, "two numbers of 3 bits: a started byte is a byte")
 
 
 @pytest.mark.exercise("budget.kv_bytes_per_token")
@@ -60,16 +68,16 @@ def test_kv_bytes_per_token_of_latent_attention_are_one_latent_and_one_rotary_ke
 @pytest.mark.exercise("budget.kv_cache_bytes")
 def test_kv_cache_bytes_multiply_tokens_and_sequences(impl):
     # 8,192 · 131,072 B = 2³⁰ B; 16 sequences 2³⁴ B, and 16 GB of weights beside them make 33.18 GB.
-    assert impl.kv_cache_bytes(LLAMA_3_8B, 8192) == 1_073_741_824
+    check(impl.kv_cache_bytes(LLAMA_3_8B, 8192), 1_073_741_824, "8,192 tokens of one sequence")
     got = impl.kv_cache_bytes(LLAMA_3_8B, 8192, batch_size=16)
     assert got != 1_073_741_824, "batch forgotten: every sequence has a cache of its own"
-    assert got == 17_179_869_184
+    check(got, 17_179_869_184, "16 sequences of 8,192 tokens")
     assert (got + 16e9) / 1e9 == pytest.approx(33.18, abs=0.005)
     # FP8: half of 17.18 GB. MHA: 4 times as much. MQA: an eighth.
-    assert impl.kv_cache_bytes(LLAMA_3_8B, 8192, 16, kv_bits=8) == 8_589_934_592
-    assert impl.kv_cache_bytes(MHA, 8192, 16) == 68_719_476_736
-    assert impl.kv_cache_bytes(MQA, 8192, 16) == 2_147_483_648
-    assert impl.kv_cache_bytes(LLAMA_3_8B, 0) == 0
+    check(impl.kv_cache_bytes(LLAMA_3_8B, 8192, 16, kv_bits=8), 8_589_934_592, "8 bits a number")
+    check(impl.kv_cache_bytes(MHA, 8192, 16), 68_719_476_736, "MHA")
+    check(impl.kv_cache_bytes(MQA, 8192, 16), 2_147_483_648, "MQA")
+    check(impl.kv_cache_bytes(LLAMA_3_8B, 0), 0, "no tokens")
 
 
 @pytest.mark.exercise("budget.kv_cache_bytes")
@@ -96,7 +104,7 @@ def test_kv_cache_bytes_multiply_tokens_and_sequences(impl):
 def test_kv_cache_bytes_of_known_models(impl, shape, n_tokens, batch_size, gigabytes):
     got = impl.kv_cache_bytes(shape, n_tokens, batch_size)
     assert batch_size == 1 or got * batch_size != round(gigabytes * 1e9), "batch forgotten: each sequence has its own"
-    assert got == round(gigabytes * 1e9)
+    check(got, round(gigabytes * 1e9), f"{shape.name}, {n_tokens:,} tokens, batch {batch_size}")
 
 
 @pytest.mark.exercise("budget.kv_cache_bytes")
@@ -105,7 +113,7 @@ def test_kv_cache_bytes_of_known_models(impl, shape, n_tokens, batch_size, gigab
 def test_kv_cache_bytes_are_additive_in_tokens_and_in_sequences(impl, a, b, batch_size):
     both = impl.kv_cache_bytes(LLAMA_3_8B, a + b, batch_size)
     apart = impl.kv_cache_bytes(LLAMA_3_8B, a, batch_size) + impl.kv_cache_bytes(LLAMA_3_8B, b, batch_size)
-    assert both == apart
+    assert both == apart, f"{a:,} and {b:,} tokens take {both:,} B together and {apart:,} B apart"
     one_more = impl.kv_cache_bytes(LLAMA_3_8B, a, batch_size + 1) - impl.kv_cache_bytes(LLAMA_3_8B, a, batch_size)
     assert one_more == impl.kv_cache_bytes(LLAMA_3_8B, a), "batch forgotten: one sequence more, one cache more"
 
@@ -115,18 +123,18 @@ def test_weight_bytes_are_parameters_times_bits_in_bytes(impl):
     # 8·10⁹ at 16 bits 16 GB; 70·10⁹ at 16 bits 140 GB, at 4 bits 35 GB.
     got = impl.weight_bytes(8e9)
     assert got != 128e9, "bits taken for bytes: 8x too large"
-    assert got == 16_000_000_000
-    assert impl.weight_bytes(70e9, weight_bits=16) == 140_000_000_000
-    assert impl.weight_bytes(70e9, weight_bits=4) == 35_000_000_000
+    check(got, 16_000_000_000, "8·10⁹ parameters of 16 bits")
+    check(impl.weight_bytes(70e9, weight_bits=16), 140_000_000_000, "70·10⁹ parameters of 16 bits")
+    check(impl.weight_bytes(70e9, weight_bits=4), 35_000_000_000, "70·10⁹ parameters of 4 bits")
     # 8,030,261,248 parameters, Llama 3 8B exactly: 16.06 GB. 671·10⁹ at one byte: 671 GB.
-    assert impl.weight_bytes(8_030_261_248) == 16_060_522_496
-    assert impl.weight_bytes(671e9, weight_bits=8) == 671_000_000_000
+    check(impl.weight_bytes(8_030_261_248), 16_060_522_496, "8,030,261,248 parameters of 16 bits")
+    check(impl.weight_bytes(671e9, weight_bits=8), 671_000_000_000, "671·10⁹ parameters of 8 bits")
 
 
 @pytest.mark.exercise("budget.weight_bytes")
 def test_weight_bytes_take_fractions_of_bits_and_round_up(impl):
     # A group of 128 at 4 bits and a scale of 2 bytes: 64 + 2 = 66 B, 4.125 bits a weight. Three at 4 bits: 12 bits.
-    assert impl.weight_bytes(128, weight_bits=4.125) == 66
+    check(impl.weight_bytes(128, weight_bits=4.125), 66, "128 weights of 4.125 bits")
     assert impl.weight_bytes(3, weight_bits=4) == 2, "a started byte is a byte"
 
 
@@ -136,12 +144,12 @@ def test_max_concurrent_requests_are_what_fits_beside_the_weights_rounded_down(i
     got = impl.max_concurrent_requests(80e9, 16e9, 1_073_741_824)
     assert got != 74, "weights forgotten: they share the memory with the caches"
     assert got != 60, "59.6 sequences are 59: the 60th does not fit"
-    assert got == 59
+    check(got, 59)
     # 64 GB / 4,194,304,000 B = 15.3; / 134,217,728 B = 476.8. int8 for both: 71.97 GB / 536,870,912 B = 134.05.
-    assert impl.max_concurrent_requests(80e9, 16e9, 4_194_304_000) == 15
-    assert impl.max_concurrent_requests(80e9, 16e9, 134_217_728) == 476
-    assert impl.max_concurrent_requests(80e9, 8.03e9, 536_870_912) == 134
-    assert impl.max_concurrent_requests(80e9, 16.06e9, 1_073_741_824) == 59
+    check(impl.max_concurrent_requests(80e9, 16e9, 4_194_304_000), 15, "15.3 caches of 32,000 tokens")
+    check(impl.max_concurrent_requests(80e9, 16e9, 134_217_728), 476, "476.8 caches of 1,024 tokens")
+    check(impl.max_concurrent_requests(80e9, 8.03e9, 536_870_912), 134, "134.05 caches in int8")
+    check(impl.max_concurrent_requests(80e9, 16.06e9, 1_073_741_824), 59, "59.5 caches beside 16.06 GB of weights")
 
 
 @pytest.mark.exercise("budget.max_concurrent_requests")
@@ -149,7 +157,7 @@ def test_max_concurrent_requests_leave_the_reserve_alone(impl):
     # 13B: (80 − 26 − 6) GB / 671,088,640 B = 71.5.
     got = impl.max_concurrent_requests(80e9, 26e9, 671_088_640, reserved_bytes=6e9)
     assert got != 80, "reserve forgotten: 6 GB stay free"
-    assert got == 71
+    check(got, 71, "71.5 caches")
     assert impl.max_concurrent_requests(80e9, 140e9, 1e9) == 0, "weights that do not fit leave room for none, not fewer"
 
 
@@ -169,10 +177,13 @@ def test_max_concurrent_requests_leave_the_reserve_alone(impl):
 def test_max_context_on_80_gb_with_a_tenth_kept_free(impl, weights, kv_bytes_per_token, batch_size, tokens):
     got = impl.max_context(80e9, weights, kv_bytes_per_token, batch_size)
     assert got >= 0, "weights that do not fit leave room for 0 tokens, not for fewer"
-    assert got not in (427_246, 112_915), "batch forgotten: all sequences need room at the same time"
-    assert got not in (30_517, 17_166), "headroom forgotten"
-    assert got not in (27_465, 15_449), "headroom is a fraction of the whole memory, not of what the weights leave"
-    assert got == tokens
+    # The four divisions above with one step wrong: not by the batch; 80 GB in place of 72; 0.9 of what is left.
+    assert got not in (427_246, 854_492, 112_915, 225_830), "batch forgotten: all sequences need room at the same time"
+    assert got not in (30_517, 61_035, 17_166, 34_332), "headroom forgotten"
+    assert got not in (27_465, 54_931, 15_449, 30_899), (
+        "headroom is a fraction of the whole memory, not of what the weights leave"
+    )
+    check(got, tokens)
 
 
 @pytest.mark.exercise("budget.max_context")
@@ -201,8 +212,8 @@ def test_positions_run_without_a_cache_repeat_prompt_and_text(impl):
     assert got != 128, "tokens written so far left out: each pass runs them again"
     assert got != 232, "current token left out: the newest token is run too"
     assert got != 264, "one position a pass too many: the last token is written, never run"
-    assert got == 248
-    assert impl.positions_run(8, 3, cached=False) == 27
+    check(got, 248)
+    check(impl.positions_run(8, 3, cached=False), 27, "a prompt of 8 and 3 passes")
 
 
 @pytest.mark.exercise("budget.positions_run")
@@ -211,9 +222,9 @@ def test_positions_run_with_a_cache_are_the_prompt_once_and_then_one_a_pass(impl
     got = impl.positions_run(8, 16, cached=True)
     assert got != 8, "current token left out: each later pass runs the token written last"
     assert got != 24, "the last token is written, never run"
-    assert got == 23
+    check(got, 23)
     assert 248 / got == pytest.approx(10.8, abs=0.05)
-    assert impl.positions_run(8, 3, cached=True) == 10
+    check(impl.positions_run(8, 3, cached=True), 10, "a prompt of 8 and 3 passes")
 
 
 @pytest.mark.exercise("budget.positions_run")
@@ -221,9 +232,12 @@ def test_positions_run_with_a_cache_are_the_prompt_once_and_then_one_a_pass(impl
 @given(n_prompt=st.integers(1, 500), n_new=st.integers(0, 300))
 def test_positions_run_agree_with_counting_pass_by_pass(impl, n_prompt, n_new):
     passes = [list(range(n_prompt + written)) for written in range(n_new)]
-    assert impl.positions_run(n_prompt, n_new, cached=False) == sum(len(positions) for positions in passes)
+    what = f"a prompt of {n_prompt} and {n_new} new tokens"
+    check(impl.positions_run(n_prompt, n_new, cached=False), sum(map(len, passes)), what)
     distinct = {position for positions in passes for position in positions}
-    assert impl.positions_run(n_prompt, n_new, cached=True) == len(distinct), "each position runs once, the last never"
+    got = impl.positions_run(n_prompt, n_new, cached=True)
+    assert n_new or got == 0, f"no new token: no pass, and no position run; not {got}"
+    check(got, len(distinct), f"each position runs once, the last never: {what}")
 
 
 @pytest.mark.exercise("budget.kv_projections")
@@ -231,7 +245,7 @@ def test_kv_projections_are_two_for_each_position_run(impl):
     # One token to start from, 12 passes: 2 · (1 + 2 + … + 12) = 2 · 78 = 156 without a cache, 2 · 12 = 24 with one.
     without, cached = impl.kv_projections(1, 12, cached=False), impl.kv_projections(1, 12, cached=True)
     assert (without, cached) != (78, 12), "factor 2 forgotten: each position is projected to a key and to a value"
-    assert (without, cached) == (156, 24)
+    assert (without, cached) == (156, 24), f"{without} and {cached}, not 156 and 24: count each position that is run"
     assert without / cached == pytest.approx(6.5)
     assert impl.kv_projections(1, 12, cached=True, n_layers=3) == 72, "every layer has projections of its own"
 
@@ -248,3 +262,37 @@ def test_decode_step_llama3_h100_batch_32_numbers(impl):
     # 32 tokens a step: 2,126 tokens/s. At 3 dollars an hour: 3 / 3,600 / 2,126 · 10⁶ = 0.39 dollars a million.
     assert 32 / step == pytest.approx(2126, abs=1)
     assert 3 / 3600 * step / 32 * 1e6 == pytest.approx(0.39, abs=0.005)
+
+
+# --- bad input ---------------------------------------------------------------------------------------------------
+
+BAD_INPUT = [
+    ("weight_bytes", (-8e9,), "n_params"),
+    ("weight_bytes", (8e9, 0), "weight_bits"),
+    ("kv_bytes_per_token", (LLAMA_3_8B, 0), "kv_bits"),
+    ("kv_cache_bytes", (LLAMA_3_8B, -1), "n_tokens"),
+    ("kv_cache_bytes", (LLAMA_3_8B, 8192, 1.5), "batch_size"),
+    ("max_concurrent_requests", (80e9, 16e9, 0), "kv_bytes"),
+    ("max_concurrent_requests", (80e9, 16e9, 1e9, -1), "reserved_bytes"),
+    ("max_context", (80e9, 16e9, 131_072, 0), "batch_size"),
+    ("max_context", (80e9, 16e9, 131_072, 16, 1.0), "headroom"),
+    ("max_context", (80e9, 16e9, 131_072, 16, float("nan")), "headroom"),
+    ("gpus_needed", (0, 80e9), "total_bytes"),
+    ("positions_run", (0, 16, True), "n_prompt_tokens"),
+    ("positions_run", (8, -1, False), "n_new_tokens"),
+    ("kv_projections", (8, 16, True, 0), "n_layers"),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "blamed"),
+    [pytest.param(*c, marks=pytest.mark.exercise(f"budget.{c[0]}"), id=f"{c[0]}-{c[2]}") for c in BAD_INPUT],
+)
+def test_bad_input_is_refused(impl, function, arguments, blamed):
+    assert_refuses(blamed, getattr(impl, function), *arguments)
+
+
+@pytest.mark.parametrize(("function", "arguments", "blamed"), BAD_INPUT)
+def test_the_engine_says_of_bad_input_what_is_allowed(function, arguments, blamed):
+    with pytest.raises(ValueError, match=f"{blamed} is .* must be "):
+        getattr(budget, function)(*arguments)

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from refusal import assert_refuses
 
+from nanolm import budget
 from nanolm.hardware import H100
-from nanolm.shapes import LLAMA_3_8B
 
 # Llama 3 8B with 16-bit weights and 8,192 tokens of context.
 N_PARAMS = 7.5e9  # multiplied; the embedding is looked up
@@ -119,20 +120,6 @@ def test_max_batch_for_tpot_without_caches_is_limited_by_arithmetic(impl):
 
 
 BAD_INPUT = [
-    ("weight_bytes", (-8e9,), "n_params"),
-    ("weight_bytes", (8e9, 0), "weight_bits"),
-    ("kv_bytes_per_token", (LLAMA_3_8B, 0), "kv_bits"),
-    ("kv_cache_bytes", (LLAMA_3_8B, -1), "n_tokens"),
-    ("kv_cache_bytes", (LLAMA_3_8B, 8192, 1.5), "batch_size"),
-    ("max_concurrent_requests", (80e9, 16e9, 0), "kv_bytes"),
-    ("max_concurrent_requests", (80e9, 16e9, 1e9, -1), "reserved_bytes"),
-    ("max_context", (80e9, 16e9, 131_072, 0), "batch_size"),
-    ("max_context", (80e9, 16e9, 131_072, 16, 1.0), "headroom"),
-    ("max_context", (80e9, 16e9, 131_072, 16, float("nan")), "headroom"),
-    ("gpus_needed", (0, 80e9), "total_bytes"),
-    ("positions_run", (0, 16, True), "n_prompt_tokens"),
-    ("positions_run", (8, -1, False), "n_new_tokens"),
-    ("kv_projections", (8, 16, True, 0), "n_layers"),
     ("decode_step_time", (0, N_PARAMS, WEIGHTS, CACHE, H100), "batch_size"),
     ("decode_step_time", (1, N_PARAMS, WEIGHTS, -1, H100), "kv_bytes"),
     ("decode_step_time", (1, N_PARAMS, float("inf"), CACHE, H100), "weight_bytes"),
@@ -147,6 +134,11 @@ BAD_INPUT = [
     ("function", "arguments", "blamed"),
     [pytest.param(*c, marks=pytest.mark.exercise(f"budget.{c[0]}"), id=f"{c[0]}-{c[2]}") for c in BAD_INPUT],
 )
-def test_bad_input_is_refused_and_named_by(impl, function, arguments, blamed):
+def test_bad_input_is_refused(impl, function, arguments, blamed):
+    assert_refuses(blamed, getattr(impl, function), *arguments)
+
+
+@pytest.mark.parametrize(("function", "arguments", "blamed"), BAD_INPUT)
+def test_the_engine_says_of_a_bad_step_what_is_allowed(function, arguments, blamed):
     with pytest.raises(ValueError, match=f"{blamed} is .* must be "):
-        getattr(impl, function)(*arguments)
+        getattr(budget, function)(*arguments)

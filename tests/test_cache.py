@@ -3,6 +3,7 @@
 import pytest
 import torch
 from by_hand import close, random
+from refusal import assert_is_refused, assert_refuses
 from tiny_models import tiny_config, tiny_model, tokens_of
 
 from nanolm.cache import KVCache, RaggedKVCache, causal_mask
@@ -37,8 +38,11 @@ def test_update_returns_the_past_followed_by_the_new_positions(impl, length, T):
     before_k, before_v = cache.keys[1].clone(), cache.values[1].clone()
     keys, values = cache.update(1, k, v)
     assert keys.shape[2] != length, (
-        f"{length} positions came back for {length} cached and {T} new: the current token is left out "
+        "only the cached positions came back: the current token is left out "
         "(a token attends to itself: return everything up to length + T)"
+    )
+    assert keys.shape[2] != 8 or length + T == 8, (
+        "the whole capacity came back, its empty places too: cut it at length + T"
     )
     assert keys.shape[2] != T or length == 0, "only the new positions came back: the past is what a cache is for"
     assert keys.shape == values.shape == (B, K, length + T, H), (
@@ -72,6 +76,7 @@ def test_update_of_one_layer_leaves_the_others_alone(impl):
     cache = impl.KVCache(tiny_config(), B, 4, torch.float64)
     for layer in range(3):
         cache.update(layer, *(torch.full((B, K, 1, H), float(10 * layer + i)) for i in (1, 2)))
+        assert cache.length == 0, "the length was advanced inside a layer: every layer writes to the same positions"
     written = [(cache.keys[i][0, 0, 0, 0].item(), cache.values[i][0, 0, 0, 0].item()) for i in range(3)]
     assert written[:2] != [(0, 0), (0, 0)], (
         "every layer writes to the last layer's cache: layers 0 and 1 are empty (use self.keys[layer])"
@@ -97,6 +102,7 @@ def test_update_twice_without_advance_overwrites(impl):
     cache.update(0, *new_heads(2, seed=1))
     k, v = new_heads(2, seed=5)
     keys, values = cache.update(0, k, v)
+    assert cache.length == 3, "the length was advanced inside a layer: `advance` moves it, once a pass"
     assert keys.shape[2] == 5 and close(keys[:, :, 3:], k) and close(values[:, :, 3:], v), (
         "what was never counted does not exist: the second write belongs to the same positions"
     )
@@ -105,18 +111,19 @@ def test_update_twice_without_advance_overwrites(impl):
 @pytest.mark.exercise("cache.KVCache.update")
 def test_update_takes_exactly_as_many_positions_as_there_is_room_for(impl):
     cache = cache_of(impl.KVCache, length=3, capacity=4)
-    assert cache.update(0, *new_heads(1))[0].shape[2] == 4, "the last place of the capacity is usable"
+    assert cache.update(0, *new_heads(1))[0].shape[2] == 4, "the last place of the capacity is usable: S = 3 + 1 = 4"
     before = contents(cache)
-    with pytest.raises(ValueError):
-        cache.update(0, *new_heads(2))
+    no_room = "2 more positions after 3 do not fit into a capacity of 4: raise a ValueError (`_end_of` does)"
+    assert_is_refused(no_room, cache.update, 0, *new_heads(2))
     assert all(map(torch.equal, contents(cache), before)), "an update that is refused must not write anything"
 
 
 @pytest.mark.exercise("cache.KVCache.update")
 def test_update_takes_no_new_memory(impl):
     cache = cache_of(impl.KVCache, length=3)
-    address = cache.keys[0].data_ptr()
+    address, others = cache.keys[0].data_ptr(), {tensor.data_ptr() for tensor in cache.keys[1:]}
     keys, _ = cache.update(0, *new_heads(1))
+    assert keys.data_ptr() not in others, "another layer's keys came back: use self.keys[layer]"
     assert cache.keys[0].data_ptr() == keys.data_ptr() == address, (
         "the cache was copied: write into the memory that is there and return a slice of it (torch.cat copies it all)"
     )
@@ -147,16 +154,15 @@ def test_advance_changes_no_keys_or_values(impl):
 @pytest.mark.exercise("cache.KVCache.advance")
 def test_advance_refuses_a_negative_count(impl):
     cache = cache_of(impl.KVCache, length=3)
-    with pytest.raises(ValueError, match=r"\bn\b"):
-        cache.advance(-1)
-    assert cache.length == 3
+    assert_refuses("n", cache.advance, -1)
+    assert cache.length == 3, "an advance that is refused must not count anything"
 
 
 @pytest.mark.exercise("cache.KVCache.advance")
 def test_advance_refuses_more_than_the_capacity(impl):
     cache = cache_of(impl.KVCache, length=3, capacity=4)
-    with pytest.raises(ValueError):
-        cache.advance(2)
+    no_room = "2 more positions after 3 do not fit into a capacity of 4: raise a ValueError (`_need_room` does)"
+    assert_is_refused(no_room, cache.advance, 2)
     assert cache.length == 3, "an advance that is refused must not count anything"
     cache.advance(1)
     assert cache.length == 4
@@ -173,10 +179,12 @@ def test_kv_cache_matches_full_forward(impl):
     logits = [model(tokens[:, :5], cache)]  # prefill
     assert cache.length == 0, "the length was advanced inside a layer: the caller advances, after the last layer"
     cache.advance(5)
+    assert cache.length == 5, f"after advance(5) on an empty cache its length is {cache.length}, not 5"
     for position in range(5, 12):
         logits.append(model(tokens[:, position : position + 1], cache))
         assert cache.length == position, "the length was advanced inside a layer: the caller advances, once a pass"
         cache.advance(1)
+        assert cache.length == position + 1, f"advance(1) took the length from {position} to {cache.length}"
     cached = torch.cat(logits, dim=1)
     gap = (cached - full).abs().amax(dim=(0, 2))
     wrong = [position for position, difference in enumerate(gap.tolist()) if not difference < 1e-12]  # NaN is wrong

@@ -5,6 +5,7 @@ from types import ModuleType
 import pytest
 import torch
 from by_hand import close, decoder_logits, random
+from refusal import assert_refuses
 from tiny_models import tiny_config, tiny_model, tokens_of
 
 from nanolm.cache import KVCache, RaggedKVCache
@@ -174,6 +175,7 @@ def scripted(impl: ModuleType, **changes) -> NanoLM:
 
         def forward(self, tokens, cache=None, last=None):
             B, T = tokens.shape
+            assert not self.passes or cache is not None, "a decode pass was run without the cache: hand it to each pass"
             starts = [0] * B if cache is None else list(cache.lengths)
             self.passes.append((tokens.tolist(), starts))
             rows = [[next_token(int(tokens[b, t]), starts[b] + t) for t in range(T)] for b in range(B)]
@@ -189,6 +191,15 @@ def scripted(impl: ModuleType, **changes) -> NanoLM:
 
 def positions_run(model) -> list[int]:
     return [len(tokens[0]) for tokens, _ in model.passes]
+
+
+def steps_of(stream) -> list[list[int | None]]:
+    """All that a stream yields, each step a list with one token a row."""
+    steps = []
+    for step in stream:
+        assert isinstance(step, list), f"a step is a list with one token a row, also for a single row; not {type(step).__name__}"
+        steps.append(step)
+    return steps
 
 
 PROMPT = [1, 2, 3, 4, 5, 6, 7, 8]
@@ -228,18 +239,20 @@ def test_stream_advances_the_cache_by_what_each_pass_read(impl):
 @pytest.mark.exercise("model.NanoLM.stream")
 def test_stream_reads_each_new_token_once(impl):
     model = scripted(impl)
-    text = [step[0] for step in model.stream([PROMPT], 5)]
+    text = [step[0] for step in steps_of(model.stream([PROMPT], 5))]
     read = [token for tokens, _ in model.passes for token in tokens[0]]
     assert read == PROMPT + text[:-1], f"read {read}: the prompt, then each new token but the last, once"
 
 
 @pytest.mark.exercise("model.NanoLM.stream")
 def test_stream_writes_what_the_model_says(impl):
-    text = [step[0] for step in scripted(impl).stream([PROMPT], 6)]
+    text = [step[0] for step in steps_of(scripted(impl).stream([PROMPT], 6))]
     assert text != scripted_text(PROMPT[:-1], 6), (
         "the first token comes from the scores after the prompt's *last* token"
     )
-    assert text == scripted_text(PROMPT, 6)
+    assert text == scripted_text(PROMPT, 6), (
+        f"{text} came out, the model says {scripted_text(PROMPT, 6)}: does each pass begin where the last one ended?"
+    )
 
 
 @pytest.mark.exercise("model.NanoLM.stream")
@@ -257,11 +270,13 @@ def test_stream_yields_a_token_before_it_runs_the_next_pass(impl):
 def test_stream_takes_rows_of_unequal_length(impl):
     prompts = [[1, 2, 3, 4, 5], [7], [10, 4, 2]]
     model = scripted(impl)
-    columns = list(model.stream(prompts, 4))
+    columns = steps_of(model.stream(prompts, 4))
     texts = [list(column) for column in zip(*columns, strict=True)]
     expected = [scripted_text(prompt, 4) for prompt in prompts]
     assert positions_run(model) == [5, 1, 1, 1], "one prefill pass serves all rows, as wide as the longest prompt"
-    assert texts[0] == expected[0]
+    assert texts[0] == expected[0], (
+        "the longest row is wrong already, which no padding touches: mend one row alone first"
+    )
     assert [starts for _, starts in model.passes][1] != [5, 5, 5], (
         "every row was counted as long as the longest: padding was cached as if it were text "
         "(advance by each row's own length)"
@@ -270,7 +285,7 @@ def test_stream_takes_rows_of_unequal_length(impl):
     assert first == [text[0] for text in expected], (
         f"first tokens {first}: a short row's come from its own last token, not from the padding behind it"
     )
-    assert texts == expected
+    assert texts == expected, f"{texts} came out, the model says {expected}"
 
 
 @pytest.mark.exercise("model.NanoLM.stream")
@@ -278,7 +293,8 @@ def test_stream_stops_after_the_end_token(impl):
     # After 1, 2, 3 the script writes 0, 3, 2, 0, …; the end token 2 comes third and is part of the text.
     assert scripted_text([1, 2, 3], 4) == [0, 3, 2, 0]
     model = scripted(impl, eos_token_ids=(2,))
-    text = [step[0] for step in model.stream([[1, 2, 3]], 9)]
+    text = [step[0] for step in steps_of(model.stream([[1, 2, 3]], 9))]
+    assert text[:2] == [0, 3], f"{text[:2]} came before any end, the model says [0, 3]: mend the text first"
     assert text != [0, 3], "the end token itself is part of the text"
     assert text == [0, 3, 2], f"{text}: nothing comes after the end token"
     assert len(model.passes) == 3, "a pass was run after the text had ended"
@@ -290,22 +306,27 @@ def test_stream_stops_after_the_end_token(impl):
 )
 def test_stream_takes_its_end_tokens_from_the_request_first(impl, end_tokens, length):
     model = scripted(impl, eos_token_ids=(2,))
-    text = list(model.stream([[1, 2, 3]], 6, Sampling(temperature=0.0, end_tokens=end_tokens)))
-    assert len(text) == length, "end_tokens of the request replace the model's own; () means none, None the model's"
+    sampling = Sampling(temperature=0.0, end_tokens=end_tokens)
+    text = [step[0] for step in steps_of(model.stream([[1, 2, 3]], 6, sampling))]
+    right = scripted_text([1, 2, 3], 6)[:length]
+    assert text[:length] == right or right[: len(text)] == text, (
+        f"{text} came out, the model says {right}: mend the text without end tokens first"
+    )
+    assert text == right, "end_tokens of the request replace the model's own; () means none, None the model's"
 
 
 @pytest.mark.exercise("model.NanoLM.stream")
 def test_stream_gives_none_for_rows_that_have_ended(impl):
     # Row 0 writes 0, 3, 2 (ends); row 1, after 4, writes 1, 4, 3, 1, 7 and has no 2 in it.
     assert scripted_text([4], 5) == [1, 4, 3, 1, 7]
-    steps = list(scripted(impl, eos_token_ids=(2,)).stream([[1, 2, 3], [4]], 5))
+    steps = steps_of(scripted(impl, eos_token_ids=(2,)).stream([[1, 2, 3], [4]], 5))
     assert [step[1] for step in steps] == [1, 4, 3, 1, 7], "one row's end must not end, or change, another row"
     assert [step[0] for step in steps] == [0, 3, 2, None, None], "after its end token a row yields None"
 
 
 @pytest.mark.exercise("model.NanoLM.stream")
 def test_stream_of_no_new_tokens_yields_nothing(impl):
-    assert list(scripted(impl).stream([PROMPT], 0)) == []
+    assert list(scripted(impl).stream([PROMPT], 0)) == [], "no token was asked for, and something came out"
 
 
 @pytest.mark.exercise("model.NanoLM.stream")
@@ -316,7 +337,7 @@ def test_stream_draws_with_the_dice_it_is_given(impl):
             return 6
 
     drawn = []
-    steps = list(scripted(impl).stream([PROMPT], 3, Sampling(temperature=1.0), CertainDice()))
+    steps = steps_of(scripted(impl).stream([PROMPT], 3, Sampling(temperature=1.0), CertainDice()))
     assert steps == [[6], [6], [6]] and drawn == [11, 11, 11], (
         f"{steps}: at temperature 1 each token is one categorical of `dice` over the whole vocabulary"
     )
@@ -378,16 +399,14 @@ BAD_REQUESTS = [
 @pytest.mark.exercise("model.NanoLM.generate")
 @pytest.mark.parametrize(("prompt", "n", "names"), [case[:3] for case in BAD_REQUESTS])
 def test_generate_refuses_a_bad_request(impl, prompt, n, names):
-    with pytest.raises(ValueError, match=names):
-        scripted(impl).generate(prompt, n)
+    assert_refuses(names, scripted(impl).generate, prompt, n)
 
 
 @pytest.mark.exercise("model.NanoLM.stream")
 @pytest.mark.parametrize(("prompt", "n", "names"), [case[:3] for case in BAD_REQUESTS])
 def test_stream_refuses_a_bad_request(impl, prompt, n, names):
     prompts = prompt if not prompt or isinstance(prompt[0], list) else [prompt]
-    with pytest.raises(ValueError, match=names):
-        list(scripted(impl).stream(prompts, n))
+    assert_refuses(names, lambda *request: list(scripted(impl).stream(*request)), prompts, n)
 
 
 @pytest.mark.parametrize(("prompt", "n", "_", "message"), BAD_REQUESTS)

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from by_hand import close, name_the_mistake, random, rotate
+from refusal import assert_refuses
 
 from nanolm.rope import apply_rope
 
@@ -38,24 +39,25 @@ def mistakes(x, positions, theta=10_000.0):
 def check_rotation(actual, x, positions, theta=10_000.0, tolerance=1e-12):
     expected = rotate(x, positions, theta)
     assert actual.shape == x.shape, f"shape {tuple(x.shape)} went in and {tuple(actual.shape)} came out"
-    assert close(actual, expected, tolerance), name_the_mistake(
-        actual, mistakes(x, positions, theta), f"positions {list(positions)}: the angles are not those of the formula"
-    )
+    otherwise = "the angles are not those of the formula"
+    if close(actual.double(), expected, 0.1):
+        otherwise = "nearly right: were the angles computed in float32? Positions, speeds and angles want float64"
+    assert close(actual, expected, tolerance), name_the_mistake(actual, mistakes(x, positions, theta), otherwise)
 
 
 @pytest.mark.exercise("rope.apply_rope")
 @pytest.mark.parametrize(("offset", "T"), [(0, 7), (3, 4), (6, 1), (1, 1), (40, 3)])
 def test_apply_rope_turns_each_pair_as_complex_multiplication_does(impl, offset, T):
     x = random(2, 3, T, 8)
-    check_rotation(impl.apply_rope(x, offset), x, range(offset, offset + T))
+    check_rotation(impl.apply_rope(x.clone(), offset), x, range(offset, offset + T))
 
 
 @pytest.mark.exercise("rope.apply_rope")
 @pytest.mark.parametrize("offset", [1, 3, 6])
 def test_rope_offset_matches_slicing(impl, offset):
     x = random(2, 3, 7, 8)
-    whole = impl.apply_rope(x, 0)
-    rest = impl.apply_rope(x[:, :, offset:], offset)
+    whole = impl.apply_rope(x.clone(), 0)
+    rest = impl.apply_rope(x[:, :, offset:].clone(), offset)
     assert close(rest, whole[:, :, offset:]), name_the_mistake(
         rest,
         {FORGOTTEN_OFFSET: rotate(x[:, :, offset:], range(7 - offset))},
@@ -69,34 +71,36 @@ def test_apply_rope_turns_the_first_pair_by_one_radian_a_position(impl):
     # 10,000^(-2/4) = 1/100. cos 1 = 0.540302, sin 1 = 0.841471; cos 0.01 = 0.999950, sin 0.01 = 0.0099998.
     x = torch.tensor([1.0, 1.0, 0.0, 0.0], dtype=torch.float64).view(1, 1, 1, 4)
     expected = torch.tensor([0.540302, 0.999950, 0.841471, 0.0099998], dtype=torch.float64).view(1, 1, 1, 4)
-    actual = impl.apply_rope(x, 1)
+    actual = impl.apply_rope(x.clone(), 1)
     assert close(actual, expected, 1e-6), name_the_mistake(actual, mistakes(x, [1]), f"got {actual.flatten().tolist()}")
 
 
 @pytest.mark.exercise("rope.apply_rope")
 def test_apply_rope_leaves_position_zero_as_it_is(impl):
     x = random(1, 2, 1, 6)
-    assert close(impl.apply_rope(x, 0), x), "the angle at position 0 is 0: nothing may turn (do positions start at 1?)"
+    turned = impl.apply_rope(x.clone(), 0)
+    assert close(turned, x), "the angle at position 0 is 0: nothing may turn (do positions start at 1?)"
 
 
 @pytest.mark.exercise("rope.apply_rope")
 def test_apply_rope_uses_the_theta_it_is_given(impl):
     x = random(1, 2, 3, 8)
-    check_rotation(impl.apply_rope(x, 5, theta=500_000.0), x, range(5, 8), theta=500_000.0)
+    check_rotation(impl.apply_rope(x.clone(), 5, theta=500_000.0), x, range(5, 8), theta=500_000.0)
 
 
 @pytest.mark.exercise("rope.apply_rope")
 def test_apply_rope_keeps_the_length_of_every_vector(impl):
     x = random(2, 3, 5, 8)
-    assert close(impl.apply_rope(x, 9).norm(dim=-1), x.norm(dim=-1)), "a rotation changes no length: is a sign missing?"
+    lengths = impl.apply_rope(x.clone(), 9).norm(dim=-1)
+    assert close(lengths, x.norm(dim=-1), 1e-6), "a rotation changes no length: is a sign missing?"
 
 
 @pytest.mark.exercise("rope.apply_rope")
 def test_apply_rope_makes_scores_depend_on_the_distance_alone(impl):
     q, k = random(1, 1, 1, 8, seed=1), random(1, 1, 1, 8, seed=2)
-    near = (impl.apply_rope(q, 7) * impl.apply_rope(k, 4)).sum()
-    far = (impl.apply_rope(q, 107) * impl.apply_rope(k, 104)).sum()
-    assert close(near, far), (
+    near = (impl.apply_rope(q.clone(), 7) * impl.apply_rope(k.clone(), 4)).sum()
+    far = (impl.apply_rope(q.clone(), 107) * impl.apply_rope(k.clone(), 104)).sum()
+    assert close(near, far, 1e-4), (
         "query 7 with key 4 and query 107 with key 104 are 3 apart both: their scores must be equal"
     )
 
@@ -106,17 +110,19 @@ def test_apply_rope_makes_scores_depend_on_the_distance_alone(impl):
 def test_apply_rope_is_exact_at_far_positions(impl, offset):
     # 1e-9: the angle itself is rounded, and at position 30,000 by up to 4e-12.
     x = random(1, 1, 4, 8)
-    check_rotation(impl.apply_rope(x, offset), x, range(offset, offset + 4), tolerance=1e-9)
+    check_rotation(impl.apply_rope(x.clone(), offset), x, range(offset, offset + 4), tolerance=1e-9)
 
 
 @pytest.mark.exercise("rope.apply_rope")
 def test_apply_rope_takes_one_offset_per_row(impl):
     x = random(3, 2, 4, 6)
-    actual = impl.apply_rope(x, torch.tensor([0, 5, 2]))
+    actual = impl.apply_rope(x.clone(), torch.tensor([0, 5, 2]))
     expected = torch.cat([rotate(x[b : b + 1], range(o, o + 4)) for b, o in enumerate((0, 5, 2))])
     suspects = {"every row was rotated by the first row's offset": rotate(x, range(4))}
     assert close(actual, expected), name_the_mistake(
-        actual, suspects, "row b's vectors stand at positions offset[b], offset[b] + 1, …"
+        actual,
+        suspects,
+        "row b's vectors stand at positions offset[b], offset[b] + 1, … (if an int offset fails too, mend that first)",
     )
 
 
@@ -136,8 +142,7 @@ def test_apply_rope_leaves_its_argument_alone(impl):
 
 @pytest.mark.exercise("rope.apply_rope")
 def test_apply_rope_refuses_a_negative_offset(impl):
-    with pytest.raises(ValueError, match="offset"):
-        impl.apply_rope(random(1, 1, 1, 4), -1)
+    assert_refuses("offset", impl.apply_rope, random(1, 1, 1, 4), -1)
 
 
 def test_a_negative_offset_is_refused_with_its_value_and_what_is_allowed():

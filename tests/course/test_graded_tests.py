@@ -1,8 +1,11 @@
 """The tests that grade: each names its exercise, and each exercise has tests."""
 
+import re
+
 import pytest
 
 from course.outcomes import targets_of
+from course.paths import ROOT, read
 from course.registry import registry
 from course.runner import TESTS
 
@@ -53,6 +56,13 @@ def test_every_graded_test_is_named_after_its_function(graded):
 def test_every_graded_test_grades_one_module(graded):
     for name, targets in graded:
         assert len({target.split(".")[0] for target in targets}) == 1, f"{name} grades {targets}"
+
+
+def test_every_test_that_a_lesson_names_exists():
+    defined = {name for path in TESTS.rglob("test_*.py") for name in re.findall(r"def (test_\w+)\(", read(path))}
+    for path in sorted((ROOT / "solutions").glob("week*.py")):
+        missing = set(re.findall(r"`(test_\w+)`", read(path))) - defined
+        assert not missing, f"{path.name} sends students to {', '.join(sorted(missing))}, which no test file defines"
 
 
 def test_the_tests_of_an_exercise_are_where_its_command_looks():
