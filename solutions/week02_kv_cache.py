@@ -9,9 +9,9 @@
 # %% [markdown]
 # # Week 2 · The KV cache
 #
-# A model that writes would have to read its own text again before every word. Nearly all it computes in that reading it
-# has computed before. This week you keep the part that is needed again, show that nothing changes by it, and then pay
-# for it: the cache takes memory, and memory decides how many people a server can talk to.
+# Before every new token, a model has to take its whole text into account. Done the plain way it computes, each time, nearly
+# everything that it computed the time before. This week you keep the part that is needed again and show that nothing
+# changes by it. Then you pay for it: the cache takes memory, and memory decides how many people a server can talk to.
 #
 # **After this week you can**
 #
@@ -19,10 +19,11 @@
 # - write one (positions with an offset, the cache, attention over it, prefill and decode) that agrees with a full pass to
 #   twelve digits;
 # - recognise the mistakes that raise no error and only spoil the text;
+# - predict how time grows with the text, with a cache and without, and measure it on your own machine;
 # - work out on a napkin how large a cache is, how many requests fit and how long they may become.
 #
 # **Time:** about two hours for the twelve exercises, a quarter of an hour for the written question, three quarters of an
-# hour of reading and measuring. **Needs:** attention as any introduction to transformers tells it: queries, keys, values,
+# hour to read and to measure. **Needs:** attention as any introduction to transformers tells it: queries, keys, values,
 # softmax. No exercise of another week has to be solved.
 
 # %% [markdown]
@@ -91,9 +92,10 @@ def draw_passes(n_prompt, n_new):
                 picture[row, : n_prompt + row - 1] = 2
         ax.pcolormesh(picture, cmap=ListedColormap(colours), vmin=0, vmax=2, edgecolor="white", linewidth=0.8)
         ax.grid(False)
-        ax.invert_yaxis()
         ax.set(xlabel="position", title=f"{'with' if cached else 'without'} a cache: {int((picture == 1).sum())} computed")
-    axes[0].set(ylabel="pass")
+        ax.set_xticks(np.arange(n_prompt + n_new - 1) + 0.5, range(n_prompt + n_new - 1))
+    axes[0].set_yticks(np.arange(n_new) + 0.5, range(1, n_new + 1))
+    axes[0].set(ylabel="pass", ylim=(n_new, 0))
     handles = [Patch(facecolor=colours[1]), Patch(facecolor=colours[2])]
     fig.legend(handles, ["computed in this pass", "read from the cache"], loc="outside lower left", ncols=2, fontsize=9)
     return fig
@@ -180,14 +182,22 @@ my_positions_without, my_positions_with = 0, 0  # change both
 #
 # ## The code, small
 #
-# `nanolm/tiny_decoder.py` is a decoder in NumPy alone, with one head and random weights. What it writes means nothing, but
-# it does what every decoder does, and it counts: passes, positions run, vectors projected to a key or a value.
-# `forward_full` is finished. It is the model for what you write.
+# `nanolm/tiny_decoder.py` is a decoder in NumPy alone, with one head, no feed-forward block and random weights. What it writes
+# means nothing, but it does what every decoder does, and it counts: passes, positions run, vectors projected to a key or a
+# value. `forward_full` is finished, and what you write resembles it.
+#
+# | helper | what it does |
+# |---|---|
+# | `self.embed(tokens, offset)` | the vectors of some tokens that stand at positions offset, offset + 1, …; counts a pass |
+# | `self.project(layer, x)` | their queries, keys and values in a layer; counts the projections |
+# | `causal_attention(q, k, v)` | the equation above, where the T queries are the last T of the S positions |
+# | `self.new_cache()` | arrays `keys` and `values` of shape (L, capacity, D), all zeros, and `length` 0 |
+# | `self.work` | the counts; `Work()` is all zeros |
 
 # %%
 from nanolm.tiny_decoder import TinyDecoder  # exercise: forward_step, generate
 # points: 6
-# minutes: 25
+# minutes: 20
 # difficulty: 2
 # tested: Scores equal to a full pass computed by hand, one and two layers; what the cache holds and how long it is after a
 #   step; that its empty places are not seen; the same text with and without the cache; the counts; a full cache and bad
@@ -263,8 +273,8 @@ for n in (16, 100, 1000):
 # are at 3 and at 5 radians, and the score (before the root) is cos 2 = −0.42.
 #
 # In a decode pass the new token comes alone: T = 1. Code that counts positions within the pass takes it for position 0. Then
-# its hand is at 0, and the score with the key at 3 is cos 3 = −0.99. This is the most common mistake of all, and `offset`
-# is there against it: the number of tokens that came before this pass.
+# its hand is at 0, and the score with the key at 3 is cos 3 = −0.99. Against this mistake there is `offset`: the number of
+# tokens that came before this pass.
 #
 # The reference looks its angles up in a table, `_angles`, because all layers of a pass ask for the same ones. It is imported
 # for you. To compute the angles yourself, in float64, is the better exercise.
@@ -272,7 +282,7 @@ for n in (16, 100, 1000):
 # %%
 from nanolm.rope import apply_rope  # exercise: apply_rope
 # points: 5
-# minutes: 20
+# minutes: 15
 # difficulty: 3
 # tested: Every vector against complex multiplication, at offsets from 0 to 30,000; one offset a row; theta; that lengths
 #   stay and scores depend on the distance alone; that a part rotated with its offset equals the part of the whole.
@@ -283,14 +293,13 @@ from nanolm.rope import apply_rope  # exercise: apply_rope
 
 # %%
 # needs 2.4
-generator = torch.Generator().manual_seed(3)
-q, k = torch.randn(2, 1, 1, 16, generator=generator)
+vector = torch.ones(1, 1, 1, 16)
 places = {"right": [*range(24)], "offset forgotten": [*range(8), *[0] * 16]}
 fig, axes = figures.figure(8.4, 3.9, columns=2, sharey=True)
 for ax, (name, positions) in zip(axes, places.items(), strict=True):
-    queries, keys = (torch.cat([apply_rope(x[None], t) for t in positions], dim=2)[0, 0] for x in (q, k))
-    scores = (queries @ keys.T / 4).masked_fill(torch.ones(24, 24).triu(1).bool(), torch.nan)
-    shades = ax.imshow(scores, cmap="RdBu", vmin=-2, vmax=2)
+    turned = torch.cat([apply_rope(vector, t) for t in positions], dim=2)[0, 0]  # (24, 16)
+    scores = (turned @ turned.T / 4).masked_fill(torch.ones(24, 24).triu(1).bool(), torch.nan)
+    shades = ax.imshow(scores, cmap="viridis", vmin=0, vmax=4)
     ax.axhline(7.5, color="black", linewidth=0.8)
     ax.grid(False)
     ax.set(title=name, xlabel="position of the key")
@@ -298,15 +307,16 @@ axes[0].set(ylabel="position of the query")
 fig.colorbar(shades, ax=axes, shrink=0.7, label="score")
 figures.show(
     fig,
-    "Scores of one query with one key at every pair of positions, the lower triangle of a square. Left, right: equal along "
-    "every diagonal, so only the distance counts. Right, offset forgotten: the same in the first eight rows; below the "
-    "line, where tokens are decoded one by one, all rows are alike.",
+    "Scores of a query with a key at every pair of positions, the lower triangle of a square. On the left, with right "
+    "offsets, they are equal along every diagonal and highest on the main one. On the right the offset is forgotten: the "
+    "first eight rows are the same; below the line, where tokens are decoded one by one, all rows are alike.",
 )
 
 # %% [markdown]
-# The same token was put at every place, so each square shows what its position alone does. Left, every diagonal has one
-# colour: distance is all that counts. Right, the eight rows of the prompt are correct, because a prefill starts at 0 anyway.
-# Below the line, where decoding begins, every query believes it stands at position 0, and so does every new key.
+# The same vector serves as query and key at every place, so the picture shows what position alone does. On the left every
+# diagonal has one colour: distance is all that counts. On the right the eight rows of the prompt are correct, because a
+# prefill starts at 0 anyway. Below the line, where decoding begins, every query believes that it stands at position 0, and so
+# does every new key.
 
 # %% [markdown]
 # ## The cache
@@ -377,8 +387,8 @@ for T in (1, 3):
 print(f"you said {my_mean_position} for T = 1")
 
 # %% [markdown]
-# With T = 1 the new token saw the first key alone. The text then depends on its first word and on nothing else, and still
-# no error is raised.
+# With T = 1 the new token saw the first key alone: of all that was written before it, the first token and nothing else. No
+# error is raised.
 #
 # ### Fewer heads to keep
 #
@@ -426,13 +436,13 @@ from nanolm.attention import Attention  # exercise: forward
 # | `self(tokens, cache, last)` | scores of the next token; `last`, a tensor (B,), picks the one position of each row to score |
 # | `sample_next(logits, sampling, dice)` | one token a row, from scores (B, V) |
 #
-# Scoring costs D · V products a position, as much as a layer or more. The prefill needs the scores of one position a row, and
-# `last` says which.
+# Scoring costs D · V products a position, about as much as a layer or two. The prefill needs the scores of one position a row,
+# and `last` says which.
 
 # %%
 from nanolm.model import NanoLM  # exercise: stream
 # points: 6
-# minutes: 25
+# minutes: 20
 # difficulty: 3
 # tested: A scripted model writes down every pass: positions run, where each pass starts, each new token read once, a token
 #   out before the next pass. Rows of unequal length, end tokens of the model and of the request, rows that end early.
@@ -455,17 +465,17 @@ for number, layer in enumerate(mine.layers):
     attention = Attention(target.config, number)
     attention.load_state_dict(layer.attention.state_dict())
     layer.attention = attention
-prompts = [tokenizer.encode(start) for start in ("ROMEO\nBut soft, ", "HAMLET\n")]
-columns = list(mine.stream(prompts, 24))
-texts = [[token for token in column if token is not None] for column in zip(*columns, strict=True)]
-print("your engine writes what the reference writes:", texts == target.generate(prompts, 24))
-print(tokenizer.decode(prompts[0] + texts[0]))
+for start in ("ROMEO\nBut soft, ", "12 + 31:"):
+    prompt = tokenizer.encode(start)
+    text = [step[0] for step in mine.stream([prompt], 24)]
+    print("your engine writes what the reference writes:", text == target.generate(prompt, 24))
+    print(tokenizer.decode(prompt + text) + "\n")
 
 # %% [markdown]
 # ### What a forgotten offset looks like
 #
-# Two texts from the same weights. The second comes from a cache that says "nothing came before" in every pass, so every new
-# token is rotated as position 0.
+# A sum and a play, each written twice with the same weights. The second time the cache says "nothing came before" in every
+# pass, so every new token is rotated as position 0.
 
 # %%
 import nanolm.cache
@@ -492,14 +502,15 @@ def write(model, prompt, n, cache=None):
     return text[len(prompt) :], seconds
 
 
-start = tokenizer.encode("KING HENRY V\nOnce more unto the breach, ")
-for name, kind in (("right", nanolm.cache.KVCache), ("forgetful", Forgetful)):
-    tokens, _ = write(target, start, 32, kind(target.config))
-    print(f"--- {name}\n{tokenizer.decode(start + tokens)}\n")
+for words, n in (("12 + 31:", 24), ("HAMLET\nTo be, or not to be, ", 32)):
+    start = tokenizer.encode(words)
+    for name, kind in (("right", nanolm.cache.KVCache), ("forgetful", Forgetful)):
+        tokens, _ = write(target, start, n, kind(target.config))
+        print(f"--- {name}\n{tokenizer.decode(start + tokens)}\n")
 
 # %% [markdown]
-# Both run at the same speed, and neither complains. You see such a mistake only if you know what the text should be. So
-# every fast path in this course has a test that compares it with the slow one.
+# Both run at the same speed, and neither complains. A sum gives the mistake away at once; in a play you have to know what the
+# text should be. So every fast path in this course has a test that compares it with the slow one.
 
 # %% [markdown]
 # ## Predict, then measure: linear and quadratic
@@ -680,7 +691,7 @@ figures.show(
 # keys and values have found room in the processor's own fast cache.
 #
 # GQA has to be trained in, and quality pays a little for it. Ainslie 2023 report groups close to MHA in quality and close to
-# MQA in speed, which is why most open models have them.
+# MQA in speed; many open models have them.
 
 # %% [markdown]
 # ## What fits
@@ -726,11 +737,13 @@ ax.axhline(weight_bytes(8e9) / 1e9, color=figures.GREY, linestyle="--")
 ax.text(contexts[0], 18, "the weights, 16 GB", color="#555555", fontsize=9)
 ax.set(xlabel="tokens in one text", ylabel="its cache, GB")
 ax.set_xticks([256, 1024, 8192, 131_072], ["256", "1,024", "8,192", "131,072"])
+ax.set_yticks([0.01, 0.1, 1, 10], ["0.01", "0.1", "1", "10"])
+ax.minorticks_off()
 ax.legend()
 figures.show(
     fig,
     "Cache of one text against its length, both logarithmic: three parallel straight lines, MHA four times GQA, GQA eight "
-    "times MQA. At 131,072 tokens GQA reaches the dashed line of the weights, 16 GB; MHA crosses it at about 30,000.",
+    "times MQA. GQA crosses the dashed line of the weights, 16 GB, just before 131,072 tokens; MHA at about 30,000.",
 )
 one_text = kv_cache_bytes(LLAMA_3_8B, 8192)
 print(f"texts of 8,192 tokens on 80 GB: {max_concurrent_requests(80e9, weight_bytes(8e9), one_text)}")
@@ -776,8 +789,9 @@ for number, (guess, answer) in enumerate(zip(my_answers, found, strict=True), st
 # the projections to keys and values grow too, and the weights with them. Rounding and such second effects are what a
 # calculator is for; the first digit you should know without one.
 #
-# Now move the sliders. Find out: at which context does a single text of the MHA model fill the H100? Which one change brings
-# most for 16 users with 32,768 tokens each: GQA, 8-bit weights, or an 8-bit cache? When does "limited by" change?
+# Now move the sliders and find out. Up to which context does a single text of the 8B with MHA fit on the H100? For 16 users
+# with 32,768 tokens each and MHA, which single change saves most: GQA, 8-bit weights or an 8-bit cache? What does "limited by"
+# say, and can you make it say "compute"?
 
 # %%
 from course.calculator import calculator
@@ -824,7 +838,7 @@ if importlib.util.find_spec("transformers"):
     transformers.utils.logging.disable_progress_bar()
     theirs = transformers.AutoModelForCausalLM.from_pretrained(SHIPPED / "target", dtype=torch.float32)
     their_cache = transformers.DynamicCache(config=theirs.config)
-    text = list(start)
+    text = list(start)  # the play, from above
     with torch.inference_mode():
         for step in range(32):
             new = text[-1:] if step else text
@@ -949,7 +963,7 @@ else:
 #    happens when several long ones meet (30 seconds).
 # 3. **Stop the bleeding:** admit only what fits, with 10 to 20 % kept free; queue the rest; limit the context. A limit is
 #    `max_context` for the batch you want (30 seconds).
-# 4. **Fit more:** an 8-bit cache doubles it; 8-bit weights free 8 GB, which is eight more texts; paging removes the reserve for
+# 4. **Fit more:** an 8-bit cache doubles it; 8-bit weights free 8 GB, which is seven more texts; paging removes the reserve for
 #    answers that never get long; a shared system prompt is kept once (45 seconds).
 # 5. **Check:** quality after each change, on long recall and exact copying; then the load test with real lengths (35 seconds).
 

@@ -197,7 +197,8 @@ def steps_of(stream) -> list[list[int | None]]:
     """All that a stream yields, each step a list with one token a row."""
     steps = []
     for step in stream:
-        assert isinstance(step, list), f"a step is a list with one token a row, also for a single row; not {type(step).__name__}"
+        kind = type(step).__name__
+        assert kind == "list", f"a step is a list with one token a row, also for a single row; not {kind}"
         steps.append(step)
     return steps
 
