@@ -23,6 +23,7 @@ from nanolm.quantized_model import linear_layers, model_bytes, quantize_model
 from nanolm.sampling import Sampling
 
 from . import machine, report
+from .prompts import BY_KIND
 
 _METHODS: dict[str, Callable[..., Any] | None] = {"plain": None, "gptq": gptq_linear, "awq": awq_linear}
 GROUP = 32
@@ -43,11 +44,17 @@ CASES = [
 QUICK_CASES = [Case(8, None, "plain"), Case(3, None, "plain"), Case(3, None, "gptq"), Case(3, None, "awq")]
 
 
-def written_by(model: NanoLM, rows: int, n_tokens: int) -> list[list[int]]:
-    """Return texts that the model writes from its start token alone, at temperature 1: what it is calibrated on."""
-    start = [0 if model.config.bos_token_id is None else model.config.bos_token_id]
-    texts = model.generate([start] * rows, n_tokens, Sampling(end_tokens=()), Dice(5))
-    return [start + text for text in texts]
+def written_by(model: NanoLM, tokenizer: Any, rows: int, n_tokens: int) -> list[list[int]]:
+    """Return texts that the model writes at temperature 1, as many of each kind that it knows: to calibrate on.
+
+    Calibration is only as broad as its text. On problems alone, gptq at 3 bits makes the plays worse than plain
+    rounding does.
+    """
+    start = [] if model.config.bos_token_id is None else [model.config.bos_token_id]
+    prompts = [start + tokenizer.encode(text) for texts in zip(*BY_KIND.values(), strict=True) for text in texts]
+    prompts = [prompts[i % len(prompts)] for i in range(rows)]
+    texts = model.generate(prompts, n_tokens, Sampling(end_tokens=()), Dice(5))
+    return [prompt + text for prompt, text in zip(prompts, texts, strict=True)]
 
 
 class Exam:
@@ -98,7 +105,7 @@ def measure(model_name: str, quick: bool) -> dict[str, Any]:
     # The kernels for passes of any length, so that quality is measured with the rounding that decoding has.
     quantized_matmul.FEW_ROWS = 1 << 30
     about, (model, tokenizer) = machine.describe(), nanolm.load(model_name)
-    exam, calibration = Exam(tokenizer, quick), written_by(model, 2 if quick else 16, 24 if quick else 256)
+    exam, calibration = Exam(tokenizer, quick), written_by(model, tokenizer, 2 if quick else 24, 24 if quick else 256)
     n_weights = sum(layer.weight.numel() for layer in linear_layers(model).values())
     rest = model_bytes(model) - 4 * n_weights
     rows = []

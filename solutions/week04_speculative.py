@@ -535,7 +535,7 @@ print(f"largest difference from the target's own distribution: {worst:.1e}")
 # %%
 # needs 4.3
 plays = ["KING HENRY V\n", "ROMEO\nBut soft, what light", "First Witch\nWhen shall we three meet again\n"]
-problems = ["12 + 31:", "Anna has 31 pens and Ben has 54. Who has more?"]
+problems = ["12 + 31:", "Who has more, Anna with 31 pens or Ben with 54?"]
 unending = {t: Sampling(t, end_tokens=()) for t in (0.0, 0.7, 1.0)}  # let no text end early: equal work for all
 
 
