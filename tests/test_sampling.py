@@ -33,7 +33,10 @@ def softmax_by_hand(logits, temperature):
     return [weight / sum(weights) for weight in weights]
 
 
-WORKED = vector(0.5, 0.3, 0.15, 0.05)
+def worked():
+    """The worked example, made anew: an answer that changes its argument should fail one test, not all."""
+    return vector(0.5, 0.3, 0.15, 0.05)
+
 
 # --- temperature_probs -------------------------------------------------------------------------------------------
 
@@ -175,7 +178,7 @@ def test_temperature_probs_finds_the_one_bad_row_of_a_batch(impl):
 
 @pytest.mark.exercise("sampling.top_k_filter")
 def test_top_k_filter_keeps_the_two_likeliest_of_the_worked_example(impl):
-    actual = impl.top_k_filter(WORKED, 2)
+    actual = impl.top_k_filter(worked(), 2)
     assert not close(actual, [0.5, 0.3, 0, 0]), "no renormalisation: what stays must sum to 1 again"
     assert close(actual, [0.625, 0.375, 0, 0]), f"0.5/0.8 and 0.3/0.8 are 0.625 and 0.375, not {actual.tolist()}"
 
@@ -190,8 +193,8 @@ def test_top_k_filter_keeps_tokens_in_their_places(impl):
 @pytest.mark.exercise("sampling.top_k_filter")
 @pytest.mark.parametrize("k", [4, 5, 1000])
 def test_top_k_filter_with_k_at_or_above_v_changes_nothing(impl, k):
-    actual = impl.top_k_filter(WORKED, k)
-    assert close(actual, WORKED, 1e-15), f"k = {k} of 4 tokens keeps them all as they are; got {actual.tolist()}"
+    actual = impl.top_k_filter(worked(), k)
+    assert close(actual, worked(), 1e-15), f"k = {k} of 4 tokens keeps them all as they are; got {actual.tolist()}"
 
 
 @pytest.mark.exercise("sampling.top_k_filter")
@@ -228,7 +231,7 @@ def test_top_k_filter_breaks_ties_by_id_in_a_long_row_too(impl):
 
 @pytest.mark.exercise("sampling.top_k_filter")
 def test_top_k_filter_treats_each_row_on_its_own(impl):
-    rows = torch.stack([WORKED, WORKED.flip(0)])[:, None]  # (2, 1, 4)
+    rows = torch.stack([worked(), worked().flip(0)])[:, None]  # (2, 1, 4)
     actual = impl.top_k_filter(rows, 2)
     assert close(actual, [[[0.625, 0.375, 0, 0]], [[0, 0, 0.375, 0.625]]]), (
         f"two rows of shape (2, 1, 4), each filtered by itself; got {actual.tolist()}"
@@ -244,14 +247,14 @@ def test_top_k_filter_of_a_certain_token_leaves_it_certain(impl):
 @pytest.mark.exercise("sampling.top_k_filter")
 @pytest.mark.parametrize("k", [0, -3])
 def test_top_k_filter_refuses_to_keep_nothing(impl, k):
-    assert_refuses("k", impl.top_k_filter, WORKED, k)
+    assert_refuses("k", impl.top_k_filter, worked(), k)
 
 
 @pytest.mark.exercise("sampling.top_k_filter")
 def test_top_k_filter_leaves_its_argument_alone(impl):
-    probs = WORKED.clone()
+    probs = worked()
     impl.top_k_filter(probs, 2)
-    assert torch.equal(probs, WORKED), "the probabilities were changed in place"
+    assert torch.equal(probs, worked()), "the probabilities were changed in place"
 
 
 # --- top_p_filter ------------------------------------------------------------------------------------------------
@@ -272,7 +275,7 @@ def smallest_set(probs, p):
 @pytest.mark.exercise("sampling.top_p_filter")
 def test_top_p_filter_keeps_the_crossing_token_of_the_worked_example(impl):
     # 0.5 + 0.3 = 0.8 has not reached 0.9; with the third, 0.95 has. 0.5/0.95, 0.3/0.95, 0.15/0.95.
-    actual = impl.top_p_filter(WORKED, 0.9)
+    actual = impl.top_p_filter(worked(), 0.9)
     assert not close(actual, [0.625, 0.375, 0, 0]), "top-p drops the crossing token: the one that reaches p stays"
     assert not close(actual, [0.5, 0.3, 0.15, 0]), "no renormalisation: what stays must sum to 1 again"
     assert close(actual, [0.526, 0.316, 0.158, 0], 5e-4), f"expected 0.526, 0.316, 0.158, got {actual.tolist()}"
@@ -305,7 +308,7 @@ def test_top_p_filter_takes_a_total_equal_to_p_up_to_rounding_as_reached(impl, p
 @pytest.mark.exercise("sampling.top_p_filter")
 @pytest.mark.parametrize("p", [1e-12, 0.1, 0.4999, 0.5])
 def test_top_p_filter_with_p_at_or_below_the_largest_keeps_one(impl, p):
-    actual = impl.top_p_filter(WORKED, p)
+    actual = impl.top_p_filter(worked(), p)
     assert not actual.isnan().any(), "nothing was kept, and 0 / 0 is NaN: at least one token stays"
     assert actual.tolist() == [1, 0, 0, 0], f"the first token alone reaches p = {p}; got {actual.tolist()}"
 
@@ -345,7 +348,7 @@ def test_top_p_filter_of_a_certain_token_leaves_it_certain(impl, p):
 
 @pytest.mark.exercise("sampling.top_p_filter")
 def test_top_p_filter_treats_each_row_on_its_own(impl):
-    rows = torch.stack([WORKED, vector(0.05, 0.0, 0.95, 0.0)])[:, None]  # (2, 1, 4)
+    rows = torch.stack([worked(), vector(0.05, 0.0, 0.95, 0.0)])[:, None]  # (2, 1, 4)
     actual = impl.top_p_filter(rows, 0.9)
     assert close(actual, [[[0.5 / 0.95, 0.3 / 0.95, 0.15 / 0.95, 0]], [[0, 0, 1, 0]]]), (
         f"two rows of shape (2, 1, 4), each with a set of its own (dim=-1); got {actual.tolist()}"
@@ -355,14 +358,14 @@ def test_top_p_filter_treats_each_row_on_its_own(impl):
 @pytest.mark.exercise("sampling.top_p_filter")
 @pytest.mark.parametrize("p", [0.0, -0.1, 1.0001, NAN])
 def test_top_p_filter_refuses_p_outside_its_range(impl, p):
-    assert_refuses("p", impl.top_p_filter, WORKED, p)
+    assert_refuses("p", impl.top_p_filter, worked(), p)
 
 
 @pytest.mark.exercise("sampling.top_p_filter")
 def test_top_p_filter_leaves_its_argument_alone(impl):
-    probs = WORKED.clone()
+    probs = worked()
     impl.top_p_filter(probs, 0.5)
-    assert torch.equal(probs, WORKED), "the probabilities were changed in place"
+    assert torch.equal(probs, worked()), "the probabilities were changed in place"
 
 
 # --- Sampling.probs ----------------------------------------------------------------------------------------------
@@ -370,7 +373,11 @@ def test_top_p_filter_leaves_its_argument_alone(impl):
 
 def probs_by_rule(impl, probs, **rules):
     """What Sampling.probs makes of logits that are the logarithms of probs."""
-    return impl.Sampling(**rules).probs(vector(*probs).log())
+    try:
+        return impl.Sampling(**rules).probs(vector(*probs).log())
+    except TypeError as error:
+        said = str(error)
+    return pytest.fail(f"with {rules or 'no rule'} it stops ({said}): a filter that is None is left out")
 
 
 @pytest.mark.exercise("sampling.Sampling.probs")
@@ -379,7 +386,8 @@ def test_probs_hands_top_p_the_renormalised_probabilities(impl):
     # total 0.8, and the third would stay too.
     actual = probs_by_rule(impl, (0.5, 0.3, 0.15, 0.05), top_k=3, top_p=0.84)
     assert not close(actual, [0.5 / 0.95, 0.3 / 0.95, 0.15 / 0.95, 0]), (
-        "no renormalisation between top-k and top-p: top-p saw 0.5 + 0.3 = 0.8, below 0.84, and kept a third token"
+        "a third token stays, as if top-p saw 0.5 + 0.3 = 0.8, below 0.84: no renormalisation between top-k and top-p, "
+        "or top-p does not come after top-k"
     )
     assert close(actual, [0.625, 0.375, 0, 0]), f"k = 3, then p = 0.84 leave (0.625, 0.375), not {actual.tolist()}"
 
@@ -402,7 +410,9 @@ def test_probs_applies_the_temperature_before_the_filters(impl):
 def test_probs_applies_top_k_before_top_p(impl):
     # Top-p first: 0.4 + 0.35 = 0.75 ≥ 0.7 keeps two, and top-k 2 changes nothing. Top-k first: 0.4/0.75 = 0.533.
     actual = probs_by_rule(impl, (0.4, 0.35, 0.25), top_k=2, top_p=0.53)
-    assert not close(actual, [0.4 / 0.75, 0.35 / 0.75, 0]), "top-k comes before top-p: 0.533 alone reaches 0.53"
+    assert not close(actual, [0.4 / 0.75, 0.35 / 0.75, 0]), (
+        "two tokens stay, so top-p ran first or not at all: top-k comes before top-p, and then 0.533 alone reaches 0.53"
+    )
     assert close(actual, [1, 0, 0]), f"k = 2, then p = 0.53 leave the first token alone, not {actual.tolist()}"
 
 
@@ -441,8 +451,10 @@ class RecordingDice:
         self.seen = []
 
     def categorical(self, probs):
-        self.seen.append(torch.as_tensor(probs).tolist())
-        return int(torch.as_tensor(probs).nonzero()[-1])
+        probs = torch.as_tensor(probs)
+        assert probs.ndim == 1, f"dice.categorical takes one row at a time, (V,), not {tuple(probs.shape)}"
+        self.seen.append(probs.tolist())
+        return int(probs.nonzero()[-1])
 
     def bernoulli(self, prob):
         raise AssertionError("one draw from the vocabulary is one categorical")
@@ -487,7 +499,7 @@ def test_sample_next_at_temperature_zero_is_greedy_and_uses_no_randomness(impl):
 def test_sample_next_refuses_scores_that_say_nothing(impl, temperature, wrong):
     # A row of -inf only, or one NaN or +inf in the second row.
     logits = torch.tensor([[1.0, 0.0], [wrong, wrong]])
-    assert_refuses("logits", impl.sample_next, logits, Sampling(temperature), Dice(seed=0))
+    assert_refuses("logits", lambda rows: impl.sample_next(rows, Sampling(temperature), Dice(seed=0)), logits)
 
 
 @pytest.mark.exercise("sampling.sample_next")
@@ -589,6 +601,8 @@ def test_float32_sum_equals_a_plain_loop(impl, values, random):
         )  # float64 has 53 ≥ 2·24 + 2 bits: rounding twice is rounding once
     actual = impl.float32_sum(values, order)
     assert type(actual) is float, f"the result is a Python float, not {type(actual).__name__} (.item() makes one)"
+    at_once = torch.tensor([values[index] for index in order], dtype=torch.float32).sum().item()
+    assert actual == total or actual != at_once, "torch.sum groups the values in an order of its own: add one at a time"
     assert actual == total, f"{values} in the order {order}: {total!r}, not {actual!r}"
 
 
