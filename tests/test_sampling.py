@@ -2,6 +2,7 @@
 
 import math
 import struct
+from decimal import Context, Decimal
 
 import pytest
 import torch
@@ -56,6 +57,10 @@ def test_temperature_probs_of_the_worked_example(impl, temperature, expected):
     upside_down = softmax_by_hand([2.0, 1.0, 0.0], 1 / temperature)
     assert temperature == 1 or not close(actual, upside_down, 5e-4), "logits are *divided* by the temperature"
     assert close(actual, expected, 5e-4), f"expected {expected}, got {actual.tolist()}"
+
+
+def test_the_sum_of_the_worked_example_at_temperature_one_half():
+    assert round(math.exp(2 / 0.5) + math.exp(1 / 0.5) + math.exp(0), 1) == 63.0
 
 
 @pytest.mark.exercise("sampling.temperature_probs")
@@ -550,6 +555,13 @@ def test_top_p_of_float32_probabilities_allows_for_float32_rounding():
 def float32(x):
     """Round to float32 with the standard library."""
     return struct.unpack("f", struct.pack("f", x))[0]
+
+
+def test_three_significant_digits_give_two_sums_of_the_same_numbers():
+    add = Context(prec=3).add
+    large, small = Decimal(100), Decimal("0.4")
+    assert add(add(large, small), small) == 100  # 100.4 rounds to 100, twice
+    assert add(large, add(small, small)) == 101  # 100.8 rounds to 101
 
 
 @pytest.mark.exercise("sampling.float32_sum")
