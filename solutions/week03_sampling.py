@@ -50,7 +50,6 @@ import torch
 from nanolm import load
 from nanolm import sampling as engine  # engine.Sampling is the course's own, whatever you have written below
 from nanolm.dice import Dice
-from nanolm.session import Session
 
 from course import figures
 from course.timing import side_by_side
@@ -326,7 +325,7 @@ from nanolm.sampling import sample_next  # exercise: sample_next
 # tested: Seven sets of rules, one draw for each row and in order, repeatable with the seed, greedy at temperature 0
 #   without any dice and with the lowest id among equals, and the refusal of NaN, +inf and rows of -inf.
 # why: It stands at the end of every pass of every engine.
-# hint: `sampling.probs(logits)` is the course's own and does all but the draw. `dice.categorical` takes one row and gives
+# hint: `sampling.probs(logits)` does all but the draw. `dice.categorical` takes one row and gives
 #   an int; make a tensor of them. For temperature 0, `logits.max(dim=-1)` gives values to check and ids to return.
 
 # %% [markdown]
@@ -341,7 +340,8 @@ my_guess_of_share = 0.0  # at temperature 1; change it
 # %% [markdown]
 # It can be predicted from the probabilities alone: the token with the largest score comes out with just its own
 # probability, so the share is the *average of the largest probability* along the text. The cell writes eight texts at each
-# temperature and compares.
+# temperature and compares. (The cache in it keeps what the model has read, so that each pass needs the new token only; week 2
+# builds one.)
 
 # %%
 # needs 3.1, 3.4 and 3.5
@@ -392,8 +392,8 @@ for name, rules in {
 # %% [markdown]
 # ## Temperature 0 is not a promise
 #
-# Greedy decoding throws no dice. So the same prompt must give the same text, always. It does not, and people who run
-# evaluations or chase bugs find that out the hard way. The reason is in the way computers add.
+# Greedy decoding throws no dice. One would think that the same prompt gives the same text every time. It does not, and
+# people who run evaluations or chase bugs find that out the hard way. The reason is in the way computers add.
 #
 # ### Adding, by hand
 #
@@ -408,8 +408,9 @@ for name, rules in {
 # - (10⁸ + 1) − 10⁸ = **0**: the 1 is lost at once;
 # - (10⁸ − 10⁸) + 1 = **1**.
 #
-# A logit is a sum of products: one for each number of the last hidden state, 128 here, 4,096 or more in a large model. Each
-# of those numbers is itself the result of sums, layer upon layer. Whoever chooses the order of the additions chooses the
+# A logit is a sum of products. The model ends with a vector, its last hidden state, and multiplies it with the weights of each
+# token: 128 products a token here, 4,096 or more in a large model. The numbers of that vector are themselves results of
+# sums, layer upon layer. Whoever chooses the order of the additions chooses the
 # last digits of the logit.
 
 # %%
@@ -478,9 +479,12 @@ figures.show(
 # %% [markdown]
 # ## Lab: alone, among 16, among 64
 #
-# Who changes the order? The library does, by itself. A product of one row with a matrix runs through other code than a
-# product of 64 rows: the numbers are grouped differently to use the processor well. So the logits of *your* request depend
-# on how many strangers are in the batch. How many that is depends on the traffic.
+# A server computes many requests in one pass, a *batch*: the weights are read once for all of them. Who is in the batch
+# changes from moment to moment.
+#
+# Who changes the order of the sums? The library does, by itself. A product of one row with a matrix runs through other code
+# than a product of 64 rows: the numbers are grouped differently to use the processor well. So the logits of *your* request
+# depend on how many strangers are in the batch with it.
 #
 # First one layer by itself. Row 0 is the same in all batches. (On some processors the library keeps to one order for all
 # these shapes, and you will see zeros from here on. On the computer that this was written on, 676 of the 768 outputs
@@ -786,9 +790,9 @@ figures.show(
 # - **The tree** is dear, and dearer the larger the batch: it writes every product to memory, which a matrix kernel never
 #   does. It is the version to trust, and to test the others with.
 #
-# On GPUs, He and others (2025) served one thousand equal requests at temperature 0 and got 80 different answers; with
-# batch-invariant kernels for norms, matrix products and attention they got one, and the run took between 1.6 and 2.1 times
-# as long.
+# On GPUs, He and others (2025) sent one thousand equal requests at temperature 0 and got 80 different answers. With
+# batch-invariant kernels for norms, matrix products and attention they got one. In their timing, with a smaller model, that
+# took 1.6 to 2.1 times as long.
 #
 # Does the cheap cure also mend the 16-bit texts? The inputs and outputs are rounded as before, only the sums keep their
 # order.
@@ -836,7 +840,7 @@ def draw_from_stream(weights, dice):
     candidate, total = None, 0.0
     for index, weight in enumerate(weights):
         total += weight
-        if dice.bernoulli(weight / total):
+        if weight > 0 and dice.bernoulli(weight / total):
             candidate = index
     return candidate
 
@@ -882,7 +886,7 @@ else:
 # vLLM takes the rules per request, and requests with different rules share a batch (not run here):
 #
 # ```python
-# from vllm import LLM, SamplingParams
+# from vllm import SamplingParams
 #
 # SamplingParams(temperature=0.8, top_k=40, top_p=0.9, seed=7)  # a top_k of 0 or -1 leaves the filter out
 # SamplingParams(temperature=0.0)  # greedy
