@@ -472,8 +472,8 @@ figures.show(
 )
 
 # %% [markdown]
-# The bars stand apart because float32 numbers of this size do, by about a millionth. A few millionths is all the spread.
-# The logit itself is about ten, so this looks like nothing. It is nothing, unless two tokens lie closer
+# Float32 numbers between 4 and 8 stand half a millionth apart, hence the spaces between the bars. The whole spread is a few
+# millionths. Next to the logit itself that looks like nothing. It is nothing, unless two tokens lie closer
 # together than that.
 
 # %% [markdown]
@@ -779,8 +779,8 @@ ax.legend(fontsize=8.5)
 figures.show(
     fig,
     "Time of a decoding pass relative to float32, on a logarithmic scale, for batches of 1, 16 and 64. float64 should lie "
-    "between one and somewhat over two, tiles of 16 about two for one text and near one for 16 and 64, the tree about two "
-    "for one text and ten or more for 64.",
+    "between one and somewhat over two, tiles of 16 about two for one text and near one for 16 and 64, the tree one to two "
+    "for one text and about ten for 64.",
 )
 
 # %% [markdown]
