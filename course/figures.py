@@ -79,8 +79,8 @@ def draw_rounds(rounds: Sequence, decode, title: str = "") -> Figure:
             box = {"boxstyle": "round,pad=0.32", "facecolor": colour + "30", "edgecolor": colour}
             text = ax.text(column, -line, label, ha="center", va="center", family="monospace", fontsize=9, bbox=box)
             if struck:
-                text.set_color(GREY)
-                ax.plot([column - 0.38, column + 0.38], [-line, -line], color=RED, linewidth=1.4, zorder=5)
+                text.set_color("#555555")
+                ax.plot([column - 0.38, column + 0.38], [-line, -line], color=RED, linewidth=1, alpha=0.7, zorder=5)
     ax.set(xlim=(-0.7, longest + 0.9), ylim=(-len(rounds) + 0.45, 0.55), title=title)
     ax.set_yticks([-line for line in range(len(rounds))], [f"round {line + 1}" for line in range(len(rounds))])
     ax.set_xticks([])

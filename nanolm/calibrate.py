@@ -3,7 +3,7 @@
 The loads are the engine's own. Decoding multiplies every matrix by one vector, so reading is timed as such products,
 over sets of matrices that fit a processor's cache and sets that do not. A small model waits for neither reading nor
 arithmetic but for hundreds of small operations, so these are timed too. It takes a second or two, once: the result is
-kept on disk. What else runs on the machine at that moment lowers the figures; `refresh=True` measures again.
+kept on disk, unless the rounds disagree because something else ran on the machine.
 """
 
 import contextlib
@@ -56,7 +56,8 @@ def calibrate(device: str = "cpu", refresh: bool = False, folder: Path | None = 
     """Return what was measured of a device of this machine: from disk, or now.
 
     A stored measurement counts only for the machine, processor, number of threads and torch it was made with; another
-    one, or a file that cannot be read, is made anew. Where nothing can be written the result is returned all the same.
+    one, or a file that cannot be read, is made anew. One that was made on a busy machine is returned but not kept, and
+    where nothing can be written the result is returned all the same.
 
     Args:
         device: "cpu", "cuda", "cuda:1", … or "mps".
@@ -80,8 +81,9 @@ def calibrate(device: str = "cpu", refresh: bool = False, folder: Path | None = 
         return stored
     now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
     measured = Measurement(**identity, date=now, memory_bytes=memory_bytes(where), **_measure(where))
-    with contextlib.suppress(OSError):
-        measured.save(file)
+    if measured.is_steady:
+        with contextlib.suppress(OSError):
+            measured.save(file)
     return measured
 
 
@@ -156,7 +158,7 @@ def _device(name: str) -> torch.device:
 
 @torch.inference_mode()
 def _measure(device: torch.device) -> dict[str, Any]:
-    """The measured fields of a Measurement: medians of rounds in which everything has its turn."""
+    """The measured fields of a Measurement: medians over rounds in which everything has its turn."""
     plan = _CPU if device.type == "cpu" else _GPU
     most = memory_bytes(device) / 4
     sizes = [size for size in plan.working_sets if size <= most] or [plan.working_sets[0]]
@@ -165,12 +167,14 @@ def _measure(device: torch.device) -> dict[str, Any]:
     calls: dict[Any, Callable[[], Any]] = {key: _reads(matrices) for key, matrices in sets.items()}
     calls["product"] = _product(plan, device)
     calls["step"] = step = _step_of(_small_model(plan.dtype, device))
-    seconds = _medians(calls, device)
+    rounds = _rounds(calls, device)
+    seconds = {name: statistics.median(times) for name, times in rounds.items()}
     T, D, F_ = plan.product
     return {
         "readings": tuple(Reading(*key, _bytes(matrices) / seconds[key]) for key, matrices in sets.items()),
         "matmul_flops_per_second": 2 * T * D * F_ / seconds["product"],
         "operation_seconds": seconds["step"] / count_operations(step),
+        "spread": statistics.median(max(times) / min(times) for times in rounds.values()),
     }
 
 
@@ -215,14 +219,15 @@ def _step_of(model: NanoLM) -> Callable[[], Tensor]:
     return torch.inference_mode()(lambda: model(token, cache))
 
 
-def _medians(calls: dict[Any, Callable[[], Any]], device: torch.device) -> dict[Any, float]:
+def _rounds(calls: dict[Any, Callable[[], Any]], device: torch.device) -> dict[Any, list[float]]:
+    """The seconds of each call in every round."""
     seconds: dict[Any, list[float]] = {name: [] for name in calls}
     for _ in range(_ROUNDS):
         for name, call in calls.items():
             # The turn before has pushed these data out of the cache: the first run brings back what fits.
             repeats = math.ceil(_LEAST_SECONDS / max(_seconds(call, 1, device), 1e-9))
             seconds[name].append(_seconds(call, repeats, device) / repeats)
-    return {name: statistics.median(times) for name, times in seconds.items()}
+    return seconds
 
 
 def _seconds(call: Callable[[], Any], repeats: int, device: torch.device) -> float:

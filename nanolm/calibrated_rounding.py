@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from .model import NanoLM
 from .quantization import absmax_scales, check_finite, dequantize, quantize, round_to_codes, split_groups
 from .quantized_linear import SCALE_DTYPE, QuantizedLinear
-from .quantized_model import collect_inputs, quantize_model
+from .quantized_model import collect_inputs, linear_layers, quantize_model
 
 _ALPHAS = 20  # steps of awq's grid from 0 to 1
 # An input that is (nearly) never seen would get a channel scale of (nearly) 0.
@@ -63,11 +63,11 @@ def gptq(
     """
     _check(weights, inputs)
     split_groups(weights, group_size)  # for its errors
-    U, W = _inverse_factor(inputs, damping), weights.double().clone()
-    codes, scales, D = torch.empty(W.shape, dtype=torch.int8, device=W.device), [], W.shape[1]
-    for j in range(D):
-        if j % (group_size or D) == 0:
-            scale = absmax_scales(W[:, j : j + (group_size or D)], bits)
+    U, W = inverse_factor(inputs, damping), weights.double().clone()
+    codes, scales, size = torch.empty(W.shape, dtype=torch.int8, device=W.device), [], group_size or W.shape[1]
+    for j in range(W.shape[1]):
+        if j % size == 0:
+            scale = absmax_scales(W[:, j : j + size], bits)
             scales.append(scale.to(scale_dtype or scale.dtype))
         column = W[:, j : j + 1]
         codes[:, j : j + 1] = round_to_codes(column, scales[-1], bits)
@@ -76,8 +76,14 @@ def gptq(
     return codes, torch.cat(scales, dim=1)
 
 
-def _inverse_factor(inputs: Tensor, damping: float) -> Tensor:
-    """The upper triangular U with UᵀU = H⁻¹."""
+def inverse_factor(inputs: Float[Tensor, "n D"], damping: float = 0.01) -> Float[Tensor, "D D"]:
+    """Return the upper triangular U with UᵀU = H⁻¹, H = XᵀX + damping · mean(diagonal of XᵀX) · I, in float64.
+
+    Inputs that are all zero make H the identity.
+
+    Raises:
+        ValueError: damping is not above 0.
+    """
     if not damping > 0:
         raise ValueError(f"damping is {damping}; it must be above 0")
     H = inputs.double().T @ inputs.double()
@@ -105,13 +111,14 @@ def awq(
     _check(weights, inputs)
     magnitude = inputs.double().abs().mean(dim=0)
     magnitude = magnitude.clamp(min=_SMALLEST_SHARE * magnitude.max().item() or 1.0)
-    candidates = []
+    H, candidates = inputs.double().T @ inputs.double(), []
     for step in range(_ALPHAS + 1):
         channel_scales = magnitude ** (step / _ALPHAS)
         channel_scales = (channel_scales / (channel_scales.max() * channel_scales.min()).sqrt()).to(weights.dtype)
         codes, scales = quantize(weights * channel_scales, bits, group_size, scale_dtype)
-        moved = inputs.double() @ (dequantize(codes, scales).double() / channel_scales - weights).T
-        candidates.append((moved.norm().item(), codes, scales, channel_scales))
+        E = (dequantize(codes, scales) / channel_scales - weights).double()
+        moved = (E @ H * E).sum().item()  # ‖XEᵀ‖², without the n rows of X
+        candidates.append((moved, codes, scales, channel_scales))
     return min(candidates, key=lambda candidate: candidate[0])[1:]
 
 
@@ -140,17 +147,25 @@ def quantize_calibrated(
 ) -> NanoLM:
     """Exchange the model's linear layers in place for ones that are calibrated on rows of tokens; return the model.
 
-    Each layer is calibrated on what it reads once the layers before it have been exchanged, and so can make up for
-    their errors too.
+    Each layer of attention and feed-forward is calibrated on what it reads once the layers before it have been
+    exchanged, and so can make up for their errors too.
 
     Args:
         rows: token ids of the texts to calibrate on; some thousand tokens of the kind that the model will meet.
         method: `gptq_linear` or `awq_linear`.
         kernels: as for `quantize_model`.
+
+    Raises:
+        ValueError: what `quantize_model` and `collect_inputs` refuse.
     """
+    inputs: dict[str, Tensor] = {}
 
     def make(name: str, linear: nn.Linear) -> QuantizedLinear:
-        return method(linear, collect_inputs(model, rows, [name])[name], bits, group_size)
+        if name not in inputs:
+            layer = name.rsplit(".", 2)[0] + "."  # "layers.3.", all of whose matrices share a pass
+            together = [other for other in linear_layers(model) if other.startswith(layer)]
+            inputs.update(collect_inputs(model, rows, together))
+        return method(linear, inputs.pop(name), bits, group_size)
 
     return quantize_model(model, bits, group_size, make=make, kernels=kernels)
 

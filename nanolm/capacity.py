@@ -25,6 +25,11 @@ from .shapes import ModelShape
 
 ATTENTION_KINDS = ("MHA", "GQA", "MQA")
 _QUERIES_A_GROUP = 4  # of grouped-query attention where a model has no groups of its own; Llama 3 8B has 4
+_LIMITS = {
+    "memory": "memory: weights, caches and what is kept free do not fit together",
+    "bandwidth": "bandwidth: a step waits for weights and caches to be read",
+    "compute": "compute: a step waits for its arithmetic",
+}
 
 
 @dataclass(frozen=True)
@@ -64,11 +69,11 @@ class Capacity:
     max_batch_size: int
     max_context_tokens: int
     n_gpus_needed: int
-    tpot_seconds: float | None
-    tokens_per_second_per_user: float | None
-    tokens_per_second: float | None
-    dollars_per_million: float | None
-    limit: str
+    tpot_seconds: float | None = None
+    tokens_per_second_per_user: float | None = None
+    tokens_per_second: float | None = None
+    dollars_per_million: float | None = None
+    limit: str = "memory"
 
 
 def capacity(
@@ -120,11 +125,6 @@ def capacity(
         max_batch_size=most,
         max_context_tokens=longest,
         n_gpus_needed=gpus_needed((weights + caches) / (1 - headroom), gpu.memory_bytes),
-        tpot_seconds=None,
-        tokens_per_second_per_user=None,
-        tokens_per_second=None,
-        dollars_per_million=None,
-        limit="memory",
     )
     return _with_speed(found, weight_bits) if found.fits else found
 
@@ -142,6 +142,40 @@ def _with_speed(found: Capacity, weight_bits: float) -> Capacity:
         dollars_per_million=cost_per_million(step, B, hardware.dollars_per_hour),
         limit="bandwidth" if bottleneck(intensity, hardware) == "memory" else "compute",
     )
+
+
+def in_words(found: Capacity) -> dict[str, str]:
+    """Return the figures with their units, in the order to print them; a dash for a speed where it does not fit."""
+    B, n, kind = found.batch_size, found.context_tokens, attention_kind(found.shape)
+    caches = f"{size_in_words(found.cache_bytes)}: {B:,} × {n:,} tokens of {found.kv_bytes_per_token:,} B ({kind})"
+    speeds = dict.fromkeys(("time per token", "each user", "all users", "price"), "–")
+    if found.fits:
+        speeds = {
+            "time per token": f"{1e3 * found.tpot_seconds:,.3g} ms",
+            "each user": f"{found.tokens_per_second_per_user:,.0f} tokens/s",
+            "all users": f"{found.tokens_per_second:,.0f} tokens/s",
+            "price": f"{found.dollars_per_million:,.2f} dollars a million tokens",
+        }
+    return {
+        "weights": f"{size_in_words(found.weight_bytes)}: {found.shape.n_params / 1e9:,.3g} billion parameters",
+        "caches": caches,
+        "kept free": size_in_words(found.headroom_bytes),
+        "missing" if found.free_bytes < 0 else "left": size_in_words(abs(found.free_bytes)),
+        "memory": f"{size_in_words(found.hardware.memory_bytes)}, {found.hardware.name}",
+        "largest batch": f"{found.max_batch_size:,} sequences of {n:,} tokens",
+        "longest context": f"{found.max_context_tokens:,} tokens in a batch of {B:,}",
+        "GPUs needed": f"{found.n_gpus_needed:,}",
+        **speeds,
+        "limited by": _LIMITS[found.limit],
+    }
+
+
+def size_in_words(n_bytes: float) -> str:
+    """Return a size in the largest unit of which there is at least one: B, kB, MB, GB, TB, each 1,000 of the last."""
+    for exponent, unit in ((12, "TB"), (9, "GB"), (6, "MB"), (3, "kB")):
+        if n_bytes >= 10**exponent:
+            return f"{n_bytes / 10**exponent:,.2f} {unit}"
+    return f"{n_bytes:,.0f} B"
 
 
 def with_attention(shape: ModelShape, attention: str | None) -> ModelShape:

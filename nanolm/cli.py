@@ -15,6 +15,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from .cli_size import size
+
 if TYPE_CHECKING:
     from .drafts import PromptLookupDraft
     from .model import NanoLM
@@ -102,6 +104,9 @@ def info(model: Annotated[str, typer.Argument(help="The model to look at.")] = "
 
     folder = find_folder(model)
     Console().print(_shape_table(model, folder, loaded, tokenizer), _bytes_table(folder, loaded))
+
+
+app.command()(size)
 
 
 class Writer:

@@ -34,6 +34,25 @@ class Hardware:
             dollars_per_hour=self.dollars_per_hour,
         )
 
+    @classmethod
+    def measure(cls, device: str = "cpu", refresh: bool = False) -> "Hardware":
+        """Return this machine, measured as a decoder uses it; takes a second or two once, and is then kept on disk.
+
+        The bandwidth is that of weights too large for any cache, and P on a CPU is the rate in float32. Its price is
+        what the current for it costs, roughly. `calibrate.calibrate` returns all that was measured, such as the
+        bandwidth of weights that do stay in the cache.
+
+        Args:
+            device: "cpu", "cuda", "cuda:1", … or "mps".
+            refresh: measure again; what else runs on a machine at that moment lowers its figures.
+
+        Raises:
+            ValueError: this machine has no such device.
+        """
+        from .calibrate import calibrate  # it needs torch, which the arithmetic does without
+
+        return calibrate(device, refresh).hardware()
+
 
 # The SXM versions, from NVIDIA's data sheets: dense rates, half of those printed "with sparsity".
 # Prices are round numbers for comparison; real ones vary by a factor of three.

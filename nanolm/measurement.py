@@ -37,6 +37,8 @@ class Measurement:
             The size decides which of the processor's caches helps; short rows are read more slowly.
         matmul_flops_per_second: rate of a product as large as prefill makes them.
         operation_seconds: what an operation takes that has next to nothing to do, on average over a decode step's.
+        spread: how many times longer than the fastest the slowest round took, the median of all that was timed. Near 1
+            the machine was quiet; from 1.5 on something else ran on it (`is_steady`), and the figures are too low.
     """
 
     machine: str
@@ -49,6 +51,7 @@ class Measurement:
     readings: tuple[Reading, ...]
     matmul_flops_per_second: float
     operation_seconds: float
+    spread: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "readings", tuple(Reading(*reading) for reading in self.readings))
@@ -56,6 +59,7 @@ class Measurement:
             memory_bytes=self.memory_bytes,
             matmul_flops_per_second=self.matmul_flops_per_second,
             operation_seconds=self.operation_seconds,
+            spread=self.spread,
         )
         require_count(1, threads=self.threads)
         for size, row, rate in self.readings:
@@ -64,6 +68,11 @@ class Measurement:
             raise ValueError("readings must hold one rate for each working set and row length, in ascending order")
         if not self.readings:
             raise ValueError("readings is empty; at least one rate is needed")
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the rounds agreed well enough to trust the figures."""
+        return self.spread < 1.5
 
     @property
     def working_sets(self) -> list[int]:

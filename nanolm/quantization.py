@@ -164,12 +164,10 @@ def split_groups(weights: Num[Tensor, "... D"], group_size: int | None) -> Num[T
 
 
 def check_finite(weights: Num[Tensor, "..."]) -> None:
-    """Raise a ValueError that names the first NaN or infinite weight: its scale would spoil all that share it."""
+    """Raise a ValueError if a weight is NaN or infinite: its scale would spoil all that share it."""
     finite = torch.isfinite(weights)
     if not finite.all():
-        wrong = (~finite).nonzero()
-        first = tuple(wrong[0].tolist())
-        raise ValueError(f"weights hold {len(wrong)} NaN or infinite numbers, the first at {first}; all must be finite")
+        raise ValueError(f"weights hold {(~finite).sum()} NaN or infinite numbers; all must be finite")
 
 
 def _at_least_float32(x: Tensor) -> Tensor:

@@ -9,11 +9,10 @@ from torch import Tensor
 
 from .cache import KVCache
 from .config import ModelConfig
+from .float8 import FLOAT8, LARGEST_FLOAT8
 from .quantization import dequantize, quantize
 
 _SCALE_DTYPE = torch.bfloat16
-_FP8 = torch.float8_e4m3fn  # 4 bits of exponent, 3 of mantissa, no infinity
-_LARGEST_FP8 = torch.finfo(_FP8).max  # 448
 
 
 class Int8KVCache(KVCache):
@@ -82,11 +81,11 @@ class Float8KVCache(KVCache):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        super().__init__(config, batch_size, capacity, _FP8, device)
+        super().__init__(config, batch_size, capacity, FLOAT8, device)
         self.dtype = dtype
 
     def update(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """As KVCache.update; each number is rounded to 4 significant binary digits, off by at most a sixteenth."""
         # Past 448 the conversion gives NaN, not the largest number.
-        keys, values = super().update(layer, *(x.clamp(-_LARGEST_FP8, _LARGEST_FP8) for x in (k, v)))
+        keys, values = super().update(layer, *(x.clamp(-LARGEST_FLOAT8, LARGEST_FLOAT8) for x in (k, v)))
         return keys.to(self.dtype), values.to(self.dtype)

@@ -99,10 +99,11 @@ class Int4Linear(nn.Module):
         self.register_buffer("channel_scales", layer.channel_scales)
 
     @staticmethod
-    def takes(layer: QuantizedLinear) -> bool:
-        """Return whether the kernel can read this layer."""
-        fits = int4_kernel_takes(layer.out_features, layer.in_features, layer.group_size)
-        return layer.bits == 4 and layer.codes.device.type == "cpu" and fits
+    def takes(layer: nn.Module) -> bool:
+        """Return whether the layer is a QuantizedLinear that the kernel can read."""
+        if not isinstance(layer, QuantizedLinear) or layer.bits != 4 or layer.codes.device.type != "cpu":
+            return False
+        return int4_kernel_takes(layer.out_features, layer.in_features, layer.group_size)
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... out"]:
         """Return x · Ŵᵀ + bias in x's number type, rounded to bfloat16 on the way."""

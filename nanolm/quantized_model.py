@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from .model import NanoLM
 from .quantized_linear import Int4Linear, QuantizedLinear
 
-LayerMaker = Callable[[str, nn.Linear], QuantizedLinear]
+LayerMaker = Callable[[str, nn.Linear], nn.Module]
 
 
 def linear_layers(model: nn.Module, head: bool = False) -> dict[str, nn.Linear]:
@@ -35,10 +35,10 @@ def quantize_model(
     it go straight into the scores; where it shares the embedding's weights, its codes come on top of those.
 
     Args:
-        bits: 2 to 8.
-        group_size: weights that share a scale; None is a row.
+        bits: 2 to 8, for plain rounding.
+        group_size: weights that share a scale, for plain rounding; None is a row.
         head: whether to exchange the head too.
-        make: what makes a layer from its name and nn.Linear, in the order of a pass; by default plain rounding.
+        make: what makes a layer from its name and nn.Linear, in the order of a pass, in place of plain rounding.
             It sees a model whose earlier layers have been exchanged already.
         kernels: whether 4-bit layers may take this processor's own layout (`Int4Linear`), where it has one.
 

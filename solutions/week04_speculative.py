@@ -232,7 +232,7 @@ from nanolm.speculative import accept_or_resample  # exercise: accept_or_resampl
 # the nine tokens here show a part of it. `·` is a space and `↵` the end of a line.
 
 # %%
-context = tokenizer.encode("JULIET\nO Romeo, Romeo! wherefore art thou ")
+context = tokenizer.encode("JULIET\nO Romeo, Romeo! wherefore art thou")
 p = Session(target, Sampling(1.0), 64).feed(context)[-1]
 q = Session(draft, Sampling(1.0), 64).feed(context)[-1]
 shown = torch.maximum(p, q).topk(9).indices
@@ -535,7 +535,7 @@ print(f"largest difference from the target's own distribution: {worst:.1e}")
 # %%
 # needs 4.3
 plays = ["KING HENRY V\n", "ROMEO\nBut soft, what light", "First Witch\nWhen shall we three meet again\n"]
-problems = ["12 + 31:", "Anna has 31 pens and Ben has 54. Who has more?"]
+problems = ["12 + 31:", "Who has more, Anna with 31 pens or Ben with 54?"]
 unending = {t: Sampling(t, end_tokens=()) for t in (0.0, 0.7, 1.0)}  # let no text end early: equal work for all
 
 
@@ -685,12 +685,15 @@ from nanolm.drafts import prompt_lookup  # exercise: prompt_lookup
 
 # %%
 # needs 4.9 and 4.10
-table = "7 km costs 21 dollars. 8 km costs 24 dollars. 9 km costs 27 dollars. "
-for name, source in (("a repetitive list", table * 3), ("a play", "HAMLET\nTo be, or not to be, that is the question:\n")):
-    start = tokenizer.encode(source)
-    session = Session(target, greedy, len(start) + 60)
-    _, stats = speculative_generate(session, PromptLookupDraft(tokenizer.vocab_size), start, 60, 4, Dice(0))
+start = tokenizer.encode("HAMLET\nTo be, or not to be, that is the question:\n")
+for name, rule in (("temperature 0", greedy), ("temperature 1", unending[1.0])):
+    session = Session(target, rule, len(start) + 120)
+    _, stats = speculative_generate(session, PromptLookupDraft(tokenizer.vocab_size), start, 120, 4, Dice(0))
     print(f"{name}: {stats.tokens_per_target_forward:.2f} tokens per pass, kept {stats.accepted} of {stats.drafted} guesses")
+
+# %% [markdown]
+# The greedy text of a small model soon repeats itself, and then its past is a good draft. At temperature 1 it says new
+# things, and looking back finds little. With a large model the same contrast lies between editing a file and writing a poem.
 
 # %% [markdown]
 # ## When it does not pay
@@ -721,7 +724,7 @@ shades = ax.contourf(alpha_grid, cost_grid, gain, levels=[1, 1.001, 1.25, 1.5, 2
 lines = ax.contour(alpha_grid, cost_grid, gain, levels=[1.001, 1.25, 1.5, 2, 3, 5], colors="black", linewidths=0.7)
 ax.clabel(lines, fmt=lambda level: "γ = 0" if level < 1.01 else f"{level:g}×", fontsize=8.5)
 ax.plot(alphas[1.0], min(c, 0.6), "*", color=figures.RED, markersize=15)
-ax.annotate("the shipped pair, here", (alphas[1.0], min(c, 0.6)), xytext=(-8, 12), textcoords="offset points", ha="right")
+ax.annotate("the shipped pair, here", (alphas[1.0], min(c, 0.6)), xytext=(-12, -16), textcoords="offset points", ha="right")
 ax.set(xlabel="acceptance rate α", ylabel="draft cost c, in target passes")
 figures.show(
     fig,

@@ -66,7 +66,8 @@ def render(figures: dict[str, Any], curves: dict[str, dict[str, Any]]) -> str:
             f"documents, {held_out['problems']} single problems.",
             "Acceptance, the mean chance that the target keeps the draft's token:",
             table(["", *[f"temperature {t:g}" for t in TEMPERATURES]], kept),
-            "What the target writes at temperature 0.8 (each prompt is the first line or lines):",
+            "What the target writes at temperature 0.8. Each prompt is the first line or lines; digits are drawn like "
+            "words, so a wrong one can come out where greedy decoding is right:",
             *[f"```text\n{text.strip()}\n```" for text in figures["samples"]],
         ]
     )

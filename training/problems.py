@@ -79,11 +79,11 @@ def _fare(rng: random.Random) -> Problem:
 
 
 def _question(rng: random.Random) -> Problem:
-    """A comparison, the two numbers written side by side before the name is said."""
+    """A comparison, the two numbers written side by side before the verdict."""
     a, b = rng.sample(range(SMALLEST_NUMBER, LARGEST_NUMBER + 1), 2)
     (first, second), goods = rng.sample(_NAMES, 2), rng.choice(_GOODS)
     prompt = f"Who has more, {first} with {a} {goods} or {second} with {b}?"
-    answer = f" {a} > {b}, so {first}." if a > b else f" {a} < {b}, so {second}."
+    answer = f" {a} > {b}, so the first." if a > b else f" {a} < {b}, so the second."
     return Problem(prompt, answer, "question", f"more {min(a, b)} {max(a, b)}")
 
 

@@ -46,12 +46,14 @@ def train_tokenizer(texts: Iterator[str], vocabulary: int = VOCABULARY) -> Token
     return tokenizer
 
 
-def shared_tokenizer(path: Path) -> Tokenizer:
-    """The tokenizer kept at `path`; learned and put there first when the file does not exist.
+def shared_tokenizer(path: Path, shipped: Path | None = None) -> Tokenizer:
+    """The tokenizer kept at `path`; put there first when the file does not exist, from `shipped` or learned anew.
 
-    Keeping it in a file, and not learning it anew for each model, makes sure that target and draft speak the same ids.
+    Keeping it in a file, and not learning it anew for each model, makes sure that target and draft speak the same ids;
+    taking the shipped one makes sure that a new draft speaks those of the shipped target.
     """
     if not path.exists():
-        text = train_tokenizer(training_texts()).to_str(pretty=True)
+        known = shipped is not None and shipped.exists()
+        text = shipped.read_text(encoding="utf-8") if known else train_tokenizer(training_texts()).to_str(pretty=True)
         write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     return Tokenizer.from_str(path.read_text(encoding="utf-8"))

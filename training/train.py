@@ -5,6 +5,7 @@ Interrupt it at will: the same command goes on from the last saved state, to the
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -81,15 +82,28 @@ def _evaluation_line(point: dict[str, Any]) -> str:
     return f"step {point['step']}: {point['bits_per_byte']:.3f} bits per byte; solved: {kinds}"
 
 
-def _prepare(recipe: Recipe, folder: Path, teacher: Path | None, bfloat16: bool) -> tuple[Run, Any]:
+def _prepare(recipe: Recipe, folder: Path, teacher: Path | None, start: Path | None, bfloat16: bool) -> tuple[Run, Any]:
     """The run, resumed if there is something to resume, and its tokenizer."""
-    tokenizer = shared_tokenizer(HERE / "runs" / "tokenizer.json")
+    tokenizer = shared_tokenizer(HERE / "runs" / "tokenizer.json", SHIPPED / "target" / "tokenizer.json")
     torch.manual_seed(recipe.seed)
     model = NanoLM(recipe.model)
-    teacher_model = checkpoint.load(teacher)[0] if teacher else None
+    if start:
+        begun = _load_matching(start, "start", tokenizer)
+        if begun.config != recipe.model:
+            raise ValueError(f"start: {start} has another shape than the recipe; only its own shape can go on")
+        model.load_state_dict(begun.state_dict())
+    teacher_model = _load_matching(teacher, "teacher", tokenizer) if teacher else None
     run = Run(recipe, model, load_batches(recipe, tokenizer), folder / "state.pt", teacher_model, bfloat16)
     run.resume()
     return run, tokenizer
+
+
+def _load_matching(folder: Path, argument: str, tokenizer: Any) -> NanoLM:
+    """The checkpoint in the folder; refused when it does not speak the same token ids."""
+    model, its_tokenizer = checkpoint.load(folder)
+    if its_tokenizer.inner.get_vocab() != tokenizer.get_vocab():
+        raise ValueError(f"{argument}: {folder} has another vocabulary than the run; it must be trained with the same")
+    return model
 
 
 def _publish(name: str, run: Run, tokenizer: Any, out: Path) -> None:
@@ -111,6 +125,8 @@ def _publish(name: str, run: Run, tokenizer: Any, out: Path) -> None:
 def main(
     name: Annotated[str, typer.Argument(help="target or draft")],
     teacher: Annotated[Path | None, typer.Option(help="checkpoint whose distributions the model is to imitate")] = None,
+    start: Annotated[Path | None, typer.Option(help="checkpoint of the same shape whose weights to begin with")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="train for other than the recipe's number of steps")] = None,
     run: Annotated[
         str | None, typer.Option(help="name of the run's folder under training/runs (default: NAME)")
     ] = None,
@@ -123,23 +139,26 @@ def main(
     console = Console()
     try:
         use_bfloat16 = fast_bfloat16() if bfloat16 is None else bfloat16
-        training, tokenizer = _prepare(recipe_named(name), HERE / "runs" / (run or name), teacher, use_bfloat16)
+        recipe = recipe_named(name)
+        recipe = replace(recipe, steps=steps or recipe.steps)
+        training, tokenizer = _prepare(recipe, HERE / "runs" / (run or name), teacher, start, use_bfloat16)
     except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
         console.print(str(error), style="red", markup=False, highlight=False)
         sys.exit(2)
-    console.print(
-        f"{name}: {'goes on' if training.step else 'starts'} at step {training.step} of {training.recipe.steps}"
-    )
-    reporter = Reporter(training, console)
+    _go(name, training, tokenizer, console, out or SHIPPED / name)
+
+
+def _go(name: str, run: Run, tokenizer: Any, console: Console, out: Path) -> None:
+    console.print(f"{name}: {'goes on' if run.step else 'starts'} at step {run.step} of {run.recipe.steps}")
+    reporter = Reporter(run, console)
     try:
         with reporter.progress:
-            training.train(Evaluator(tokenizer), reporter)
+            run.train(Evaluator(tokenizer), reporter)
     except KeyboardInterrupt:
         console.print("interrupted; the same command goes on from the last saved state")
         sys.exit(130)
-    folder = out or SHIPPED / name
-    _publish(name, training, tokenizer, folder)
-    console.print(f"{name}: {training.seconds / 60:.1f} minutes of training; checkpoint in {folder.name}")
+    _publish(name, run, tokenizer, out)
+    console.print(f"{name}: {run.seconds / 60:.1f} minutes of training; checkpoint in {out.name}")
 
 
 if __name__ == "__main__":

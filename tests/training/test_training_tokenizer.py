@@ -53,6 +53,14 @@ def test_the_shared_tokenizer_is_the_file_once_it_exists(tokenizer, tmp_path):
     assert shared_tokenizer(path).to_str() == tokenizer.to_str(), "a new tokenizer was learned over the kept one"
 
 
+def test_without_a_kept_file_the_shipped_tokenizer_is_taken(tokenizer, tmp_path):
+    shipped = tmp_path / "shipped.json"
+    shipped.write_text(tokenizer.to_str(), encoding="utf-8")
+    taken = shared_tokenizer(tmp_path / "runs" / "tokenizer.json", shipped)
+    assert taken.to_str() == tokenizer.to_str(), "a draft trained now would not speak the shipped target's ids"
+    assert (tmp_path / "runs" / "tokenizer.json").read_text(encoding="utf-8") == tokenizer.to_str()
+
+
 def test_a_vocabulary_too_small_for_the_bytes_is_refused():
     with pytest.raises(ValueError, match="vocabulary: 200 is too small"):
         train_tokenizer(iter(TEXTS), vocabulary=200)

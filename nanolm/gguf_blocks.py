@@ -1,0 +1,87 @@
+"""Quantized weights as llama.cpp stores them in GGUF files: blocks of 32 weights with their scale in front.
+
+A block is a few bytes that stand for 32 neighbours of a row. What differs from `packing`: the scale lies beside its
+codes, so that both arrive in one read; nibbles are laid out in halves, the low ones weights 0 … 15 and the high ones
+16 … 31; and Q4_1 has a smallest value too, so that the 16 codes cover a range that need not lie around zero.
+
+The library `gguf` reads the file's directory; the blocks are decoded here.
+Source: the format's description, https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, and ggml-common.h there.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+BLOCK = 32
+# Bytes of a block: float16 scale (and smallest value), then the codes.
+BLOCK_BYTES = {"Q4_0": 2 + 16, "Q4_1": 2 + 2 + 16, "Q8_0": 2 + 32}
+
+
+def decode_blocks(data: UInt8[Tensor, "rows bytes"], kind: str) -> Float[Tensor, "rows D"]:
+    """Return the weights that rows of blocks stand for, in float32; D is 32 for each block of a row.
+
+    Q8_0: scale, 32 signed bytes; weight = code · scale. Q4_0: scale, 16 bytes of nibbles; weight = (code - 8) · scale.
+    Q4_1: scale, smallest, 16 bytes of nibbles; weight = code · scale + smallest. Scales are float16, low byte first.
+
+    Raises:
+        ValueError: another kind, or rows that are no whole number of its blocks.
+    """
+    if kind not in BLOCK_BYTES:
+        raise ValueError(f"kind is {kind!r}; blocks of {', '.join(BLOCK_BYTES)} can be read")
+    if data.shape[-1] % BLOCK_BYTES[kind]:
+        raise ValueError(
+            f"rows of {data.shape[-1]} bytes are no whole number of {kind} blocks, {BLOCK_BYTES[kind]} each"
+        )
+    blocks = data.unflatten(-1, (-1, BLOCK_BYTES[kind]))  # (rows, blocks, bytes)
+    scale, rest = _float16(blocks), blocks[..., 2:]
+    if kind == "Q8_0":
+        return (rest.contiguous().view(torch.int8) * scale).flatten(-2)
+    smallest, rest = (_float16(rest), rest[..., 2:]) if kind == "Q4_1" else (-8 * scale, rest)
+    codes = torch.cat([rest & 15, rest >> 4], dim=-1)
+    return (codes * scale + smallest).flatten(-2)
+
+
+def _float16(blocks: Tensor) -> Tensor:
+    return blocks[..., :2].contiguous().view(torch.float16).float()
+
+
+def bits_per_weight_of(kind: str) -> float:
+    """Return the bits that a weight costs in blocks of this kind, scale included: 4.5, 5 or 8.5."""
+    return 8 * BLOCK_BYTES[kind] / BLOCK
+
+
+class GGUFFile:
+    """A GGUF file, its tensors read one at a time.
+
+    Attributes:
+        kinds: the block format of each tensor by name, "Q4_1" or "F32" and so on.
+
+    Raises:
+        ModuleNotFoundError: the library `gguf` is not installed.
+        FileNotFoundError: there is no such file.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        try:
+            from gguf import GGUFReader
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError("package gguf: not installed, and it finds the tensors in a GGUF file") from None
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"no GGUF file at {path}")
+        self._tensors = {tensor.name: tensor for tensor in GGUFReader(path).tensors}
+        self.kinds = {name: tensor.tensor_type.name for name, tensor in self._tensors.items()}
+
+    def read(self, name: str) -> Float[Tensor, "..."]:
+        """Return a tensor's weights in float32.
+
+        Raises:
+            KeyError: no tensor of that name.
+            ValueError: its block format is not one of those that `decode_blocks` knows, F32 or F16.
+        """
+        if name not in self._tensors:
+            raise KeyError(f"{name!r} is not in the file; it holds {', '.join(list(self._tensors)[:3])} and more")
+        data = torch.from_numpy(np.array(self._tensors[name].data))
+        return data.float() if self.kinds[name] in ("F32", "F16") else decode_blocks(data, self.kinds[name])

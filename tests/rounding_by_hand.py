@@ -1,0 +1,41 @@
+"""Rounding written another way than in the engine, for the tests of quantization, and how bad input must be refused."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+LARGEST = {2: 1, 3: 3, 4: 7, 5: 15, 6: 31, 7: 63, 8: 127}
+
+
+def codes_by_hand(row, bits):
+    """One row in plain Python: (codes, scale). `round` takes the even neighbour of a half, as torch does."""
+    scale = max(abs(w) for w in row) / LARGEST[bits] or 1.0
+    return [round(w / scale) for w in row], scale
+
+
+def rounded(weights: Tensor, bits: int, group_size: int | None = None, scale_dtype=None) -> Tensor:
+    """The float64 matrix with each weight at the nearest multiple of its group's step."""
+    q, groups = LARGEST[bits], weights.view(len(weights), -1, group_size or weights.shape[1])
+    step = groups.abs().amax(-1, keepdim=True) / q
+    step = step.float().to(scale_dtype).double() if scale_dtype else step
+    return ((groups / step).round().clamp(-q, q) * step).view(weights.shape)
+
+
+def rounded_layer(linear: nn.Linear, bits: int, group_size: int | None = None) -> nn.Linear:
+    """The float64 layer with rounded weights, the steps stored in bfloat16 as layers store them; the bias as it was."""
+    other = nn.Linear(linear.in_features, linear.out_features, bias=linear.bias is not None)
+    other = other.double().requires_grad_(False)
+    other.weight.copy_(rounded(linear.weight, bits, group_size, torch.bfloat16))
+    if linear.bias is not None:
+        other.bias.copy_(linear.bias)
+    return other
+
+
+def assert_refuses(name, call, *arguments):
+    """Impossible input gets a ValueError that names the argument."""
+    try:
+        result = call(*arguments)
+    except ValueError as error:
+        assert name in str(error), f"the message {str(error)!r} should name the argument, {name}"
+        return
+    pytest.fail(f"{name} cannot be used here: raise a ValueError that says so; it returned {result}")
