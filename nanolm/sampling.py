@@ -47,7 +47,14 @@ class Sampling:
             _check_top_p(self.top_p)
 
     def probs(self, logits: Float[Tensor, "... V"]) -> Float[Tensor, "... V"]:
-        """Return the distribution that the next token is drawn from, float64, the same shape as logits."""
+        """Return the distribution that the next token is drawn from: temperature, then top-k, then top-p.
+
+        Each filter sees what the one before it has left, renormalised; one that is None is left out. The result is
+        float64, in the shape of logits.
+
+        Raises:
+            ValueError: what `temperature_probs` refuses.
+        """
         probs = temperature_probs(logits, self.temperature)
         if self.top_k is not None:
             probs = top_k_filter(probs, self.top_k)
@@ -95,8 +102,9 @@ def top_p_filter(probs: Float[Tensor, "... V"], p: float) -> Float[Tensor, "... 
     """Return probs with only the smallest set of tokens whose total reaches p, renormalised to sum 1.
 
     Tokens are taken from the most probable down, lower ids first among equals, until the total is p or more: the
-    token that crosses p stays. A total equal to p up to rounding has reached it. At least one token stays, also
-    when p is below the largest probability; p = 1 keeps every token of probability above 0.
+    token that crosses p stays. A total equal to p up to rounding (1e-9 in float64, 1e-6 in shorter types) has reached
+    it. At least one token stays, also when p is below the largest probability; p = 1 keeps every token of
+    probability above 0.
 
     Raises:
         ValueError: p outside (0, 1].
@@ -115,9 +123,13 @@ def top_p_filter(probs: Float[Tensor, "... V"], p: float) -> Float[Tensor, "... 
 
 
 def sample_next(logits: Float[Tensor, "B V"], sampling: Sampling, dice: Dice) -> Int[Tensor, "B"]:
-    """Return one token a row: temperature, then top-k, then top-p, then one draw.
+    """Return one token a row, (B,) integers: temperature, then top-k, then top-p, then one draw.
 
-    At temperature 0 the draw is the largest logit, and no randomness is used.
+    Rows are drawn from the first to the last, each with one `dice.categorical` over its V probabilities. At temperature
+    0 a row's token is the one with the largest logit, the lowest id among equals, and no randomness is used.
+
+    Raises:
+        ValueError: a row whose logits are all -inf; a NaN or +inf logit; at temperature 0 as well.
     """
     if sampling.temperature == 0:
         largest, tokens = logits.max(dim=-1)  # the first among equals
@@ -129,6 +141,8 @@ def sample_next(logits: Float[Tensor, "B V"], sampling: Sampling, dice: Dice) ->
 
 def float32_sum(values: Sequence[float], order: Sequence[int]) -> float:
     """Return the float32 sum of the values taken in the given order, rounded after every addition.
+
+    The values themselves are rounded to float32 first. The result is a Python float; without values it is 0.0.
 
     Raises:
         ValueError: order is not a permutation of 0 … len(values) - 1.

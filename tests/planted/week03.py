@@ -49,7 +49,7 @@ MISTAKES = [
         "file": "sampling.py",
         "old": _TOP_K,
         "new": _TOP_K.replace("kept / kept.sum(dim=-1, keepdim=True)", "kept"),
-        "test": "test_sample_next_hands_top_p_the_renormalised_probabilities",
+        "test": "test_probs_hands_top_p_the_renormalised_probabilities",
         "says": "no renormalisation between top-k and top-p",
     },
     {
@@ -60,7 +60,7 @@ MISTAKES = [
         "new": _RULES.replace("self.temperature", "1.0").replace(
             "return probs", "return temperature_probs(probs.log(), self.temperature)"
         ),
-        "test": "test_sample_next_applies_the_temperature_before_the_filters",
+        "test": "test_probs_applies_the_temperature_before_the_filters",
         "says": "the temperature is applied after the filters",
     },
     {
@@ -69,7 +69,7 @@ MISTAKES = [
         "file": "sampling.py",
         "old": _RULES,
         "new": _RULES.replace("top_k", "swapped").replace("top_p", "top_k").replace("swapped", "top_p"),
-        "test": "test_sample_next_applies_top_k_before_top_p",
+        "test": "test_probs_applies_top_k_before_top_p",
         "says": "top-k comes before top-p",
     },
     {
