@@ -14,7 +14,7 @@ help:  ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
 lab: $(STAMP)  ## open the course in JupyterLab
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter lab notebooks/start.ipynb $(LAB_ARGS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/start.ipynb $(LAB_ARGS)
 
 # One thread a test: two that wait for each other on a busy machine are slower than one.
 test nightly: export OMP_NUM_THREADS := 1

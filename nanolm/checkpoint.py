@@ -133,7 +133,7 @@ def _hf_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
 
 
 def find_folder(name: str | Path) -> Path:
-    """Return the folder of a model: the one given, or a shipped one of that name; FileNotFoundError if there is neither."""
+    """Return the folder given, or that of the shipped model of that name; raise FileNotFoundError without either."""
     for folder in (Path(name), SHIPPED / name):
         if (folder / "config.json").is_file():
             return folder

@@ -464,7 +464,7 @@ def test_speculative_round_with_gamma_zero_is_one_step_of_plain_decoding(impl):
 def test_speculative_round_takes_a_draft_that_guesses_less_than_gamma(impl):
     done = impl.speculative_round(TableReader(one_hot_rows(1, 2, 3, 0)), ScriptedDraft([1]), [0], 3, ScriptedDice())
     assert done.tokens == [1, 2], (
-        f"one guess although γ = 3: 1 is kept and the bonus is 2, got {done.tokens}. Ask for one row for each guess made "
+        f"one guess although γ = 3: 1 is kept and the bonus is 2, got {done.tokens}. Ask for a row for each guess made "
         "(and one), not for γ + 1"
     )
 
