@@ -631,16 +631,17 @@ axes[0].legend(fontsize=8.5)
 figures.show(
     fig,
     "Lines are predictions, dots measurements, at temperatures 0, 0.7 and 1. Left, tokens per target pass: the dots "
-    "should lie near the lines. Right, wall-clock speed-up with v included: they should lie somewhat lower.",
+    "scatter around the lines. Right, wall-clock speed-up with v included: they scatter more.",
 )
 
 # %% [markdown]
 # Lines are the formula, dots are measured. On the left only tokens are counted, and they do not depend on your machine.
-# Where dots lie below the line there, α varies in stretches: easy passages and hard ones. The mean of α hides that, and
-# long stretches make the formula too high.
+# Each dot comes from 180 tokens, so it scatters by about a tenth. Where the dots lie below a line as a whole (look at
+# temperature 0), α varies in stretches: easy passages and hard ones. The mean of α hides that, and long stretches make the
+# formula too high.
 #
-# On the right the dots lie lower still. Drawing and comparing in Python takes time that the formula does not know, and
-# the machine is noisy.
+# On the right each dot carries the scatter of its neighbour on the left, and the noise of the machine. Drawing and
+# comparing in Python takes time that the formula does not know, which pulls all dots down a little.
 #
 # Note where α differs: a worked problem is nearly certain once it has begun, so even a small draft guesses well; free
 # text is not. Code, boilerplate and quotations accept well in large models for the same reason.
