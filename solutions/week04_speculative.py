@@ -187,13 +187,11 @@ figures.show(
 # %% [markdown]
 # ## The rule as equations
 #
-# $$
-# \Pr[\text{keep } x] = \min\!\left(1, \frac{p(x)}{q(x)}\right)
-# \qquad
-# r(x) = \frac{\max(p(x) - q(x),\, 0)}{\sum_y \max(p(y) - q(y),\, 0)}
-# \qquad
-# \alpha = \sum_x \min(p(x), q(x))
-# $$
+# $$\Pr[\text{keep } x] = \min\!\left(1, \frac{p(x)}{q(x)}\right)$$
+#
+# $$r(x) = \frac{\max(p(x) - q(x),\, 0)}{\sum_y \max(p(y) - q(y),\, 0)}$$
+#
+# $$\alpha = \sum_x \min(p(x), q(x))$$
 #
 # It lives in `nanolm/speculative.py`, and this week you write that file. First the residual.
 
@@ -273,9 +271,9 @@ from nanolm.speculative import acceptance_rate  # exercise: acceptance_rate
 # token more always comes: the one drawn in place of the first rejected guess, or a **bonus token** when all were kept,
 # for the pass has also computed what follows the last guess. So
 #
-# $$
-# E[\text{tokens per round}] = 1 + \alpha + \alpha^2 + \dots + \alpha^\gamma = \frac{1 - \alpha^{\gamma+1}}{1 - \alpha}
-# $$
+# $$E[\text{tokens per round}] = 1 + \alpha + \dots + \alpha^\gamma$$
+#
+# $$= \frac{1 - \alpha^{\gamma+1}}{1 - \alpha}$$
 #
 # With α = 0.8 and γ = 4: 1 + 0.8 + 0.64 + 0.512 + 0.4096 = 3.3616 tokens for one pass of the target.
 
