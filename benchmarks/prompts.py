@@ -1,4 +1,8 @@
-"""Prompts of the two kinds that the shipped models know: plays and small worked problems. None is in their training."""
+"""Prompts of the two kinds that the shipped models know; none was in their training.
+
+The plays' openings were made up for this file. The problems are among the held-out ones, nanolm/shipped/problems.json;
+after its answer the model goes on with problems of its own.
+"""
 
 PLAYS = (
     "ACT I. SCENE I. A hall in the castle.\n\n",
@@ -9,11 +13,11 @@ PLAYS = (
     "FOOL\nNay, nuncle, if a man have but one shoe,\n",
 )
 PROBLEMS = (
-    "23 + 58 =",
-    "71 - 16 =",
-    "Taxi: 4 dollars a km, tip 7. A ride of 6 km costs",
-    "Anna has 35 nuts and Mark has 53. Who has more?",
-    "The boat is green and the hat is gold. What colour is the hat?",
-    "40 + 17 = 57.\n62 - 9 =",
+    "71 + 55:",
+    "19 + 92:",
+    "85 - 69:",
+    "Taxi: 7 dollars a km, tip 3. A ride of 11 km costs",
+    "Taxi: 8 dollars a km, tip 4. A ride of 16 km costs",
+    "Who has more, Tom with 15 cups or Mark with 53?",
 )
 BY_KIND = {"plays": PLAYS, "problems": PROBLEMS}

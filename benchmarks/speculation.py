@@ -13,6 +13,8 @@ from typing import Annotated, Any
 
 import torch
 import typer
+from rich.console import Console
+from rich.progress import track
 
 import nanolm
 from nanolm.dice import Dice
@@ -73,19 +75,28 @@ class Race:
         self.counts = {method: SpecDecodeStats() for method in self.methods}
 
     def run(self, prompts: dict[str, list[list[int]]], repetitions: int) -> None:
-        """Let every method write after every prompt, in turns; the first round does not count."""
-        for round_number in range(repetitions + 1):
+        """Let every method write after every prompt, in turns, `repetitions` times."""
+        for group in prompts.values():
+            self._round(group[:1])  # the first time is slower, and does not count
+        title, console = f"temperature {self.sampling.temperature:g}", Console(stderr=True)
+        # No refreshing in the background: a second thread would be in the way of what is timed.
+        for seed in track(range(repetitions), title, console=console, transient=True, auto_refresh=False):
             for kind, group in prompts.items():
-                spent = dict.fromkeys(self.methods, 0.0)
-                for i, prompt in enumerate(group):
-                    for method in self.methods:
-                        start = time.perf_counter()
-                        counts = self._write(method, prompt, Dice(1000 * round_number + i))
-                        spent[method] += time.perf_counter() - start
-                        if round_number:
-                            _add(self.counts[method], counts)
-                for method in self.methods if round_number else ():
-                    self.seconds[method][kind].append(spent[method])
+                for method, (seconds, counts) in self._round(group, seed).items():
+                    self.seconds[method][kind].append(seconds)
+                    _add(self.counts[method], counts)
+
+    def _round(self, prompts: list[list[int]], seed: int = 0) -> dict[str, tuple[float, SpecDecodeStats]]:
+        """Return each method's seconds and counts over the prompts."""
+        spent = dict.fromkeys(self.methods, 0.0)
+        counts = {method: SpecDecodeStats() for method in self.methods}
+        for i, prompt in enumerate(prompts):
+            for method in self.methods:
+                start = time.perf_counter()
+                done = self._write(method, prompt, Dice(1000 * seed + i))
+                spent[method] += time.perf_counter() - start
+                _add(counts[method], done)
+        return {method: (spent[method], counts[method]) for method in self.methods}
 
     def _write(self, method: str, prompt: list[int], dice: Dice) -> SpecDecodeStats:
         draft, gamma = self.methods[method]
@@ -146,7 +157,7 @@ def measure(target_name: str, draft_name: str, quick: bool) -> dict[str, Any]:
     about = machine.describe()
     (target, tokenizer), (draft, _) = nanolm.load(target_name), nanolm.load(draft_name)
     start = [] if target.config.bos_token_id is None else [target.config.bos_token_id]
-    n_prompts, n_tokens, repetitions = (1, 12, 1) if quick else (None, 100, 5)
+    n_prompts, n_tokens, repetitions = (1, 12, 1) if quick else (None, 80, 3)
     temperatures, gammas = ((1.0,), (1, 4)) if quick else (TEMPERATURES, GAMMAS)
     prompts = {kind: [start + tokenizer.encode(text) for text in texts[:n_prompts]] for kind, texts in BY_KIND.items()}
     passes, rows, plain = pass_seconds(target, draft, gammas, 5 if quick else 100), [], {}

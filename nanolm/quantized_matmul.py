@@ -17,8 +17,10 @@ from torch import Tensor
 from .packing import unpack_bits
 from .quantization import dequantize
 
-# Up to so many rows the 8-bit kernel gains; beyond, decoding the weights once costs little beside the products.
-FEW_ROWS = 16
+# Up to so many rows the 8-bit kernel is the faster; beyond, decoding costs little beside the products.
+FEW_ROWS = 32
+# Weights that plain_matmul decodes at a time: 4 MB in float32, which stay in the processor's cache until they are used.
+DECODED_AT_ONCE = 1 << 20
 # The 8-bit kernel reads past the end of shorter rows: NaN or a crash, no error.
 _WHOLE_ROW = 32
 _KERNEL_GROUPS = (32, 64, 128, 256)
@@ -32,12 +34,19 @@ def plain_matmul(
 ) -> Float[Tensor, "... out"]:
     """Return x · Ŵᵀ in x's number type, the weights unpacked and dequantized first.
 
+    Only a block of Ŵ's rows is decoded at a time, about DECODED_AT_ONCE weights: as floats the whole of a large matrix
+    would have to be written to memory and read again, which takes many times longer than the product itself.
+
     Args:
         codes: int8 codes as they are for 8 bits, what `pack_bits` makes of them for fewer.
         scales: one a row (G = 1) or one a group.
     """
-    codes = codes if bits == 8 else unpack_bits(codes, bits)
-    return F.linear(x, dequantize(codes, scales).to(x.dtype))
+    n_rows = max(1, DECODED_AT_ONCE // x.shape[-1])
+    outputs = []
+    for block, block_scales in zip(codes.split(n_rows), scales.split(n_rows), strict=True):
+        block = block if bits == 8 else unpack_bits(block, bits)
+        outputs.append(F.linear(x, dequantize(block, block_scales).to(x.dtype)))
+    return torch.cat(outputs, dim=-1)
 
 
 def kernel_takes(x: Tensor, codes: Tensor, scales: Tensor, bits: int) -> bool:

@@ -8,6 +8,7 @@ from tiny_checkpoints import write_checkpoint
 from typer.testing import CliRunner
 
 from benchmarks import report, speculation
+from benchmarks.prompts import PROBLEMS
 from nanolm.speculative import expected_tokens_per_round
 
 
@@ -80,3 +81,8 @@ def test_a_benchmark_and_the_model_card_leave_each_other_s_sections_alone(tmp_pa
 def test_the_model_card_has_a_place_for_each_benchmark(name):
     card = report.CARD.read_text("utf-8")
     assert card.count(f"<!-- {name} -->") == card.count(f"<!-- /{name} -->") == 1
+
+
+def test_the_problems_of_the_speculation_benchmark_are_held_out_ones():
+    held_out = json.loads((report.CARD.parent / "problems.json").read_text("utf-8"))
+    assert set(PROBLEMS) <= {problem["prompt"] for problem in held_out}

@@ -122,7 +122,7 @@ def test_make_installs_again_when_the_requirements_change(installed, changed):
 @needs_make
 def test_make_lab_opens_the_start_page_with_the_arguments_given(installed):
     planned = make(installed, "--dry-run", "lab", "LAB_ARGS=--no-browser")
-    assert "jupyter lab notebooks/start.ipynb --no-browser" in planned.stdout
+    assert "jupyter lab --LabApp.default_url=/lab/tree/notebooks/start.ipynb --no-browser" in planned.stdout
 
 
 @needs_make
