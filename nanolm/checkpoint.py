@@ -66,13 +66,16 @@ def save(model: NanoLM, tokenizer: Tokenizer, folder: Path | str, dtype: torch.d
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     config = {**model.config.to_hf(), "dtype": str(dtype).removeprefix("torch.")}
     _write_json(folder / "config.json", config)
-    end = tokenizer.inner.id_to_token(tokenizer.eos_id) if tokenizer.eos_id is not None else None
+    ends, start = model.config.eos_token_ids, model.config.bos_token_id
+    end_id = ends[0] if ends else tokenizer.eos_id
+    start_id = end_id if start is None else start
+    names = [None if token is None else tokenizer.inner.id_to_token(token) for token in (start_id, end_id)]
     _write_json(
         folder / "tokenizer_config.json",
         {
             "tokenizer_class": "PreTrainedTokenizerFast",
-            "bos_token": end,
-            "eos_token": end,
+            "bos_token": names[0],
+            "eos_token": names[1],
             "model_max_length": model.config.max_positions,
             "clean_up_tokenization_spaces": False,
         },

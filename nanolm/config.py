@@ -62,14 +62,17 @@ class ModelConfig:
         Raises:
             ValueError: another architecture, a missing entry, or a feature this engine does not have.
         """
+        _refuse_wrong_types(hf)
         _refuse_what_we_lack(hf)
         known = dict(hf)
         if known.get("num_key_value_heads") is None:
             known["num_key_value_heads"] = known.get("num_attention_heads")
         known.setdefault("tie_word_embeddings", False)
-        known.setdefault("bos_token_id", None)
         known.setdefault("rms_norm_eps", 1e-6)
-        missing = [name for name in _HF_NAMES.values() if name not in known and name != "head_dim"]
+        known = {"head_dim": None, "bos_token_id": None, **known}  # these two may be absent, or null
+        missing = [
+            name for name in _HF_NAMES.values() if known.get(name) is None and name not in ("head_dim", "bos_token_id")
+        ]
         if missing:
             raise ValueError(f"config.json lacks {', '.join(missing)}")
         if known.get("head_dim") is None:  # max: zero heads get their message from the check of the sizes
@@ -96,6 +99,18 @@ class ModelConfig:
             "attention_bias": False,
             "mlp_bias": False,
         }
+
+
+def _refuse_wrong_types(hf: dict[str, Any]) -> None:
+    for ours, theirs in _HF_NAMES.items():
+        value, number = hf.get(theirs), (int, float) if ours == "norm_eps" else int
+        if value is not None and not isinstance(value, number):  # a bool is an int, which suits tie_embeddings
+            raise ValueError(
+                f"config.json has {theirs} = {value!r}; it must be a {'' if ours == 'norm_eps' else 'whole '}number"
+            )
+    for name in ("rope_parameters", "rope_scaling"):
+        if not isinstance(hf.get(name) or {}, dict):
+            raise ValueError(f"config.json has {name} = {hf[name]!r}; it must be an object or null")
 
 
 def _rope(hf: dict[str, Any]) -> dict[str, Any]:

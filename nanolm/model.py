@@ -1,7 +1,6 @@
 """The decoder: embedding, L layers of attention and feed-forward, a head; and generation as prefill, then decode."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
@@ -22,22 +21,18 @@ class RMSNorm(nn.Module):
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
         self.weight, self.eps = nn.Parameter(torch.ones(width)), eps
+        # Constants of the CPU path below. No buffers, for they are no state; on the CPU also while a model is loaded.
+        self._floor = torch.tensor((width * eps) ** 0.5, dtype=torch.float32, device="cpu")
+        self._root = torch.tensor(width**0.5, dtype=torch.float32, device="cpu")
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """Return x / sqrt(mean(x²) + eps), times the weight."""
-        if x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
+        if x.dtype is not torch.float32 or x.device.type != "cpu":
             return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
         # On a CPU rms_norm runs as eight small operations, and a small model's step is made of such. The same in
         # five: sqrt(mean(x²) + eps) is sqrt(‖x‖² + D·eps) / sqrt(D), a hypotenuse.
-        D = x.shape[-1]
-        norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-        return x / torch.hypot(norm, _scalar((D * self.eps) ** 0.5, x.dtype)) * (self.weight * D**0.5)
-
-
-@lru_cache(maxsize=16)
-def _scalar(value: float, dtype: torch.dtype) -> Tensor:
-    with torch.inference_mode(False):  # it may serve training later
-        return torch.tensor(value, dtype=dtype)
+        norm = torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True), self._floor)
+        return x * (self._root / norm) * self.weight
 
 
 class Layer(nn.Module):

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import tokenizers
 import torch
 from by_hand import close, decoder_logits
 from safetensors.torch import load_file, save_file
@@ -241,3 +242,13 @@ def test_a_folder_without_a_config_is_no_model(tmp_path):
 
 def test_shipped_models_are_inside_the_package():
     assert SHIPPED.parent.name == "nanolm"
+
+
+def test_save_names_the_configuration_s_own_end_token(tmp_path):
+    model, tokenizer = nanolm.load("draft")
+    renamed = nanolm.Tokenizer(
+        tokenizers.Tokenizer.from_str(tokenizer.inner.to_str().replace(r"<|endoftext|>", "</s>"))
+    )
+    nanolm.save(model, renamed, tmp_path)
+    written = json.loads((tmp_path / "tokenizer_config.json").read_text(encoding="utf-8"))
+    assert (written["bos_token"], written["eos_token"]) == ("</s>", "</s>")

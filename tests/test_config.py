@@ -141,3 +141,19 @@ def test_from_hf_refuses_what_the_engine_would_leave_out(changes, message):
 def test_from_hf_refuses_a_zero_rather_than_reading_it_as_absent(name):
     with pytest.raises(ValueError, match="0"):
         ModelConfig.from_hf(hf(**{name: 0}))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hidden_size", "x"),
+        ("hidden_size", None),
+        ("num_attention_heads", None),
+        ("rms_norm_eps", "a"),
+        ("rope_parameters", [1]),
+        ("hidden_size", 8.5),
+    ],
+)
+def test_from_hf_refuses_a_value_of_the_wrong_type(key, value):
+    with pytest.raises(ValueError, match=key):
+        ModelConfig.from_hf({**ModelConfig(10, 8, 1, 2, 1, 4, 8).to_hf(), key: value})
