@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nanolm import measurement as module
-from nanolm.measurement import Measurement, Reading, cache_folder, main_memory_bytes, processor_name
+from nanolm.measurement import Measurement, OperationCost, Reading, cache_folder, main_memory_bytes, processor_name
 
 MiB = 2**20
 LAPTOP = Measurement(
@@ -25,7 +25,7 @@ LAPTOP = Measurement(
         Reading(64 * MiB, 1024, 16e9),
     ),
     matmul_flops_per_second=1e11,
-    operation_seconds=4e-6,
+    operations=(OperationCost(1 * MiB, 4e-6), OperationCost(64 * MiB, 10e-6)),
     spread=1.1,
 )
 
@@ -55,6 +55,14 @@ def test_bandwidth_at_no_size_is_refused(size, row, blamed):
         LAPTOP.bandwidth_at(size, row)
 
 
+def test_operation_seconds_at_a_size_are_interpolated_too():
+    # 8 MiB is halfway between 1 and 64 by logarithms.
+    costs = [LAPTOP.operation_seconds_at(size) for size in (1, MiB, 8 * MiB, 64 * MiB, 10**12)]
+    assert costs == pytest.approx([4e-6, 4e-6, 7e-6, 10e-6, 10e-6])
+    with pytest.raises(ValueError, match="working_set_bytes"):
+        LAPTOP.operation_seconds_at(0)
+
+
 def test_hardware_reads_like_a_model_that_no_cache_holds_unless_told_otherwise():
     chip = LAPTOP.hardware()
     assert (chip.name, chip.memory_bytes, chip.peak_flops_per_second) == ("a processor", 16e9, 1e11)
@@ -81,7 +89,9 @@ def test_one_reading_is_enough():
         {"readings": (Reading(MiB, 256, 0.0),)},
         {"memory_bytes": -1},
         {"matmul_flops_per_second": float("nan")},
-        {"operation_seconds": 0},
+        {"operations": ()},
+        {"operations": LAPTOP.operations[::-1]},
+        {"operations": ((MiB, 0),)},
         {"threads": 0},
         {"spread": 0},
     ],
@@ -124,7 +134,7 @@ def text(**changes):
         text()[:-20],
         text(unknown=1),
         text(memory_bytes="much"),
-        text(operation_seconds=-1),
+        text(operations=[[1, -1]]),
         text(readings=[]),
         text(readings=[[1, 2]]),
         text(readings=[[1, 2, None]]),
