@@ -41,12 +41,12 @@ def ways_of(linear: nn.Linear) -> dict[str, tuple[Way, int]]:
     ways["int8 QuantizedLinear"] = (int8, model_bytes(int8))
     if Int4Linear.takes(int4):
         kernel = Int4Linear(int4)
-        ways["int4 groups of 128, kernel"] = (kernel, model_bytes(kernel))
-    ways["int8 decoded, then multiplied"] = (lambda x: plain_matmul(x, int8.codes, int8.scales, 8), model_bytes(int8))
-    ways["int4 decoded, then multiplied"] = (lambda x: plain_matmul(x, int4.codes, int4.scales, 4), model_bytes(int4))
+        ways["int4 g128, kernel"] = (kernel, model_bytes(kernel))
+    ways["int8 decoded first"] = (lambda x: plain_matmul(x, int8.codes, int8.scales, 8), model_bytes(int8))
+    ways["int4 g128 decoded first"] = (lambda x: plain_matmul(x, int4.codes, int4.scales, 4), model_bytes(int4))
     for engine in _DYNAMIC_ENGINES:
         if engine in torch.backends.quantized.supported_engines:
-            ways[f"torch dynamic int8, {engine}"] = (_dynamic(int8, engine), model_bytes(int8))
+            ways[f"torch dynamic, {engine}"] = (_dynamic(int8, engine), model_bytes(int8))
     return ways
 
 
@@ -110,7 +110,7 @@ def notes_of(figures: dict[str, Any]) -> list[str]:
     shape = f"{setting['rows']} × {setting['columns']}, {figures['rows'][0]['bytes'] / 1e6:.0f} MB in float32"
     return [
         f"{machine.one_line(figures['machine'])}.",
-        f"A matrix of {shape}. Columns ×: times as fast as float32 at that batch, medians of "
+        f"A matrix of {shape}. ms: at batch 1. ×: times as fast as float32 at batch 1, 4 and so on, medians of "
         f"{setting['repetitions']} rounds in which all take turns. Error: ‖y - y₃₂‖ / ‖y₃₂‖.",
     ]
 
@@ -120,7 +120,7 @@ def rows_of(figures: dict[str, Any]) -> list[list[str]]:
     return [
         [
             row["way"],
-            f"{row['bytes'] / 1e6:.1f}",
+            f"{row['bytes'] / 1e6:.0f}",
             f"{1e3 * row['seconds']['1']:.2f}",
             *[f"{ratio:.2f}" for ratio in row["times_as_fast"].values()],
             f"{row['output_error']:.1%}",
@@ -139,8 +139,8 @@ def main(
     """Measure a linear layer in 32, 16, 8 and 4 bits."""
     torch.set_num_threads(threads)
     figures = measure(rows, columns, quick)
-    batches = [f"× at {batch}" for batch in figures["setting"]["batches"]]
-    head = ["weights", "MB", "ms at 1", *batches, "error"]
+    batches = [f"×, {batch}" for batch in figures["setting"]["batches"]]
+    head = ["weights", "MB", "ms, 1", *batches, "error"]
     report.show("A linear layer in few bits", notes_of(figures), head, rows_of(figures))
     print(report.save("quantized_linear", figures, results))
 

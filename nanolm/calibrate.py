@@ -12,7 +12,7 @@ import math
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,36 +20,67 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from ._require import require_not_negative
 from .config import ModelConfig
-from .measurement import Measurement, Reading, cache_folder, main_memory_bytes, processor_name
+from .measurement import (
+    Measurement,
+    OperationCost,
+    Reading,
+    cache_folder,
+    main_memory_bytes,
+    processor_name,
+)
 from .model import NanoLM
-from .roofline import decode_seconds_per_token
+from .prediction import (  # noqa: F401
+    count_operations,
+    decode_step_of,
+    predicted_decode_seconds,
+    weights_read,
+)
+from .quantized_matmul import kernel_matmul
 
 MiB = 2**20
 _ROUNDS = 5
 _LEAST_SECONDS = 2e-3  # of one timing: shorter ones are repeated, so that the clock's own cost does not count
-_ALMOST_NOTHING = ModelConfig(
-    vocab_size=32, d_model=32, n_layers=4, n_heads=2, n_kv_heads=1, head_dim=16, d_ff=32, max_positions=64
-)
+_ALMOST_NOTHING = ModelConfig(32, 32, n_layers=4, n_heads=2, n_kv_heads=1, head_dim=16, d_ff=32)
+_IN_CACHE = ModelConfig(512, 256, n_layers=3, n_heads=4, n_kv_heads=2, head_dim=64, d_ff=768)  # 10 MB in float32
+_OUT_OF_CACHE = ModelConfig(512, 1024, n_layers=2, n_heads=16, n_kv_heads=4, head_dim=64, d_ff=2816)  # 92 MB
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What to time on a kind of device: sizes in bytes, and the prefill-like product (T, D) × (D, F)."""
+    """What to time on a kind of device: sizes in bytes, a prefill-like product (T, D) × (D, F), whole models."""
 
     dtype: torch.dtype
     working_sets: tuple[int, ...]
     row_lengths: tuple[int, ...]
     matrix_bytes: int
     product: tuple[int, int, int]
+    models: tuple[ModelConfig, ...]
+    code_sets: tuple[int, ...] = ()
+    code_row_lengths: tuple[int, ...] = ()
 
 
-_CPU = _Plan(torch.float32, (4 * MiB, 16 * MiB, 64 * MiB, 256 * MiB), (256, 1024, 4096), 4 * MiB, (256, 1024, 4096))
-# A GPU has caches of up to 50 MB, and a small matrix is over before the next operation has been asked for.
-_GPU = _Plan(torch.float16, (256 * MiB, 1024 * MiB, 4096 * MiB), (1024, 4096, 16384), 64 * MiB, (2048, 8192, 8192))
+_CPU = _Plan(
+    torch.float32,
+    working_sets=(4 * MiB, 16 * MiB, 64 * MiB, 256 * MiB),
+    row_lengths=(128, 512, 1024, 4096),
+    matrix_bytes=4 * MiB,
+    product=(256, 1024, 4096),
+    models=(_ALMOST_NOTHING, _IN_CACHE, _OUT_OF_CACHE),
+    code_sets=(4 * MiB, 64 * MiB),
+    code_row_lengths=(512, 2048),
+)
+# A GPU has caches of up to 50 MB, and a small matrix is over before the next operation has been asked for. Asking costs
+# the same whatever is read meanwhile, so one model is enough.
+_GPU = _Plan(
+    torch.float16,
+    working_sets=(256 * MiB, 1024 * MiB, 4096 * MiB),
+    row_lengths=(1024, 4096, 16_384),
+    matrix_bytes=64 * MiB,
+    product=(2048, 8192, 8192),
+    models=(_ALMOST_NOTHING,),
+)
 
 
 def calibrate(device: str = "cpu", refresh: bool = False, folder: Path | None = None) -> Measurement:
@@ -87,48 +118,6 @@ def calibrate(device: str = "cpu", refresh: bool = False, folder: Path | None = 
     return measured
 
 
-def predicted_decode_seconds(measurement: Measurement, model: NanoLM, kv_bytes: float = 0) -> float:
-    """Return how long one decode pass of a single sequence should take on the machine measured.
-
-    Every matrix is read at the rate of its row length in a working set of all weights, and every operation costs its
-    own time on top. A GPU is asked for the next operations while it reads, so there the longer of the two counts.
-    Choosing a token from the scores is no part of the pass.
-
-    Args:
-        measurement: of the device that the model is on. A CPU is measured in float32 and a GPU in float16.
-        model: is run for one pass, in which its operations are counted.
-        kv_bytes: bytes of cache that the pass reads.
-
-    Raises:
-        ValueError: kv_bytes below 0.
-    """
-    require_not_negative(kv_bytes=kv_bytes)
-    weights = weights_read(model)
-    size = sum(weight.nbytes for weight in weights) + kv_bytes
-    reading = kv_bytes / measurement.bandwidth_at(size)
-    for weight in weights:
-        chip = measurement.hardware(size, weight.shape[-1])
-        reading += decode_seconds_per_token(weight.numel(), weight.nbytes, chip)
-    asking = count_operations(_step_of(model)) * measurement.operation_seconds
-    return reading + asking if measurement.device == "cpu" else max(reading, asking)
-
-
-def weights_read(model: NanoLM) -> list[Tensor]:
-    """Return the parameters and buffers that a pass reads whole: all, except an embedding that is no head as well."""
-    head = getattr(model.head, "weight", None)
-    looked_up = None if head is model.embedding.weight else model.embedding.weight
-    tensors = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    return [tensor for tensor in tensors.values() if tensor is not looked_up and tensor.numel() and tensor.ndim]
-
-
-def count_operations(call: Callable[[], Any]) -> int:
-    """Return how many operations torch carries out in a call, without views, which touch no number."""
-    counter = _Counter()
-    with torch.inference_mode(), counter:
-        call()
-    return counter.count
-
-
 def memory_bytes(device: torch.device) -> float:
     """Return the bytes of memory that a device has for weights and caches; for a CPU, all of the computer's.
 
@@ -138,14 +127,6 @@ def memory_bytes(device: torch.device) -> float:
     if device.type == "cuda":
         return torch.cuda.get_device_properties(device).total_memory
     return torch.mps.recommended_max_memory() if device.type == "mps" else main_memory_bytes()
-
-
-class _Counter(TorchDispatchMode):
-    count = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        self.count += not func.is_view
-        return func(*args, **(kwargs or {}))
 
 
 def _device(name: str) -> torch.device:
@@ -160,40 +141,74 @@ def _device(name: str) -> torch.device:
 def _measure(device: torch.device) -> dict[str, Any]:
     """The measured fields of a Measurement: medians over rounds in which everything has its turn."""
     plan = _CPU if device.type == "cpu" else _GPU
-    most = memory_bytes(device) / 4
-    sizes = [size for size in plan.working_sets if size <= most] or [plan.working_sets[0]]
-    pool = torch.full((sizes[-1] // plan.dtype.itemsize,), 0.01, dtype=plan.dtype, device=device)
-    sets = {(size, row): _matrices(pool, plan, size, row) for size in sizes for row in plan.row_lengths}
+    sets, models = _sets(plan, device), [_random_model(config, plan.dtype, device) for config in plan.models]
     calls: dict[Any, Callable[[], Any]] = {key: _reads(matrices) for key, matrices in sets.items()}
     calls["product"] = _product(plan, device)
-    calls["step"] = step = _step_of(_small_model(plan.dtype, device))
+    for model in models:
+        calls |= {("step", model): decode_step_of(model), ("reading", model): _reads_of(model)}
     rounds = _rounds(calls, device)
     seconds = {name: statistics.median(times) for name, times in rounds.items()}
+    readings: dict[str, list[Reading]] = {"numbers": [], "codes": []}
+    for kind, size, row in sets:
+        readings[kind].append(Reading(size, row, size / seconds[kind, size, row]))
     T, D, F_ = plan.product
     return {
-        "readings": tuple(Reading(*key, _bytes(matrices) / seconds[key]) for key, matrices in sets.items()),
+        "readings": readings["numbers"],
+        "code_readings": readings["codes"],
         "matmul_flops_per_second": 2 * T * D * F_ / seconds["product"],
-        "operation_seconds": seconds["step"] / count_operations(step),
+        "operations": sorted(
+            _operation_cost(model, rounds["step", model], rounds["reading", model]) for model in models
+        ),
         "spread": statistics.median(max(times) / min(times) for times in rounds.values()),
     }
 
 
-def _matrices(pool: Tensor, plan: _Plan, size: int, row: int) -> list[Tensor]:
+def _sets(plan: _Plan, device: torch.device) -> dict[tuple[str, int, int], list[Tensor]]:
+    """Matrices of numbers and of codes by kind, bytes together and row length, all from the same memory."""
+    most = memory_bytes(device) / 4
+    sizes = [size for size in plan.working_sets if size <= most] or [plan.working_sets[0]]
+    pool = torch.full((sizes[-1] // plan.dtype.itemsize,), 0.01, dtype=plan.dtype, device=device)
+    codes = pool.view(torch.int8)  # which codes they are does not matter
+    kinds = [("numbers", pool, size, row) for size in sizes for row in plan.row_lengths]
+    kinds += [("codes", codes, size, row) for size in plan.code_sets for row in plan.code_row_lengths]
+    return {(kind, size, row): _matrices(block, size, row, plan) for kind, block, size, row in kinds}
+
+
+def _operation_cost(model: NanoLM, steps: list[float], readings: list[float]) -> OperationCost:
+    # What a step takes beyond its products, round by round, since what disturbs one disturbs the other. A GPU reads
+    # while it is asked for more, so there all of the step is asking. A tenth of it is the least that is credible.
+    is_cpu = model.device.type == "cpu"
+    asking = statistics.median(step - is_cpu * reading for step, reading in zip(steps, readings, strict=True))
+    size = sum(weight.nbytes for weight in weights_read(model))
+    least = statistics.median(steps) / 10
+    return OperationCost(size, max(asking, least) / count_operations(decode_step_of(model)))
+
+
+def _matrices(pool: Tensor, size: int, row: int, plan: _Plan) -> list[Tensor]:
     """The first `size` bytes of the pool as matrices with rows of this length."""
-    numbers = min(size, plan.matrix_bytes) // plan.dtype.itemsize
-    return [part.view(-1, row) for part in pool[: size // plan.dtype.itemsize].split(numbers)]
-
-
-def _bytes(matrices: list[Tensor]) -> int:
-    return sum(matrix.nbytes for matrix in matrices)
+    numbers = min(size, plan.matrix_bytes) // pool.itemsize
+    return [part.view(-1, row) for part in pool[: size // pool.itemsize].split(numbers)]
 
 
 def _reads(matrices: list[Tensor]) -> Callable[[], None]:
-    x = torch.full((1, 1, matrices[0].shape[1]), 0.01, dtype=matrices[0].dtype, device=matrices[0].device)
+    n_rows, row = matrices[0].shape
+    is_codes = matrices[0].dtype == torch.int8
+    x = torch.full((1, 1, row), 0.01, dtype=torch.float32 if is_codes else matrices[0].dtype, device=matrices[0].device)
+    scales = torch.full((n_rows, 1), 0.01)
 
     def read() -> None:
         for matrix in matrices:
-            F.linear(x, matrix)
+            kernel_matmul(x, matrix, scales) if is_codes else F.linear(x, matrix)
+
+    return read
+
+
+def _reads_of(model: NanoLM) -> Callable[[], None]:
+    reads = [_reads([weight]) for weight in weights_read(model) if weight.ndim == 2]
+
+    def read() -> None:
+        for each in reads:
+            each()
 
     return read
 
@@ -204,19 +219,9 @@ def _product(plan: _Plan, device: torch.device) -> Callable[[], Tensor]:
     return lambda: F.linear(x, weight)
 
 
-def _small_model(dtype: torch.dtype, device: torch.device) -> NanoLM:
+def _random_model(config: ModelConfig, dtype: torch.dtype, device: torch.device) -> NanoLM:
     with torch.random.fork_rng(devices=[]):  # the caller's random numbers go on as if nothing had been drawn
-        return NanoLM(_ALMOST_NOTHING).eval().to(device, dtype)
-
-
-def _step_of(model: NanoLM) -> Callable[[], Tensor]:
-    """One decode pass after a short past, repeatable, since the cache is not advanced."""
-    token, past = (torch.zeros(1, n, dtype=torch.long, device=model.device) for n in (1, 8))
-    cache = model.new_cache(capacity=16)
-    with torch.inference_mode():
-        model(past, cache, last=1)
-    cache.advance(8)
-    return torch.inference_mode()(lambda: model(token, cache))
+        return NanoLM(config).eval().to(device, dtype)
 
 
 def _rounds(calls: dict[Any, Callable[[], Any]], device: torch.device) -> dict[Any, list[float]]:
@@ -225,8 +230,10 @@ def _rounds(calls: dict[Any, Callable[[], Any]], device: torch.device) -> dict[A
     for _ in range(_ROUNDS):
         for name, call in calls.items():
             # The turn before has pushed these data out of the cache: the first run brings back what fits.
-            repeats = math.ceil(_LEAST_SECONDS / max(_seconds(call, 1, device), 1e-9))
-            seconds[name].append(_seconds(call, repeats, device) / repeats)
+            first = _seconds(call, 1, device)
+            repeats = math.ceil(_LEAST_SECONDS / max(first, 1e-9))
+            is_long = first > 10 * _LEAST_SECONDS  # such data fit nowhere
+            seconds[name].append(first if is_long else _seconds(call, repeats, device) / repeats)
     return seconds
 
 

@@ -25,6 +25,13 @@ class Reading(NamedTuple):
     bytes_per_second: float
 
 
+class OperationCost(NamedTuple):
+    """What one operation of a decode step costs beyond the reading of weights, in a model of this size."""
+
+    working_set_bytes: int
+    seconds: float
+
+
 @dataclass(frozen=True)
 class Measurement:
     """How fast one machine does what a decoder asks of it.
@@ -35,8 +42,11 @@ class Measurement:
         memory_bytes: memory of the device.
         readings: read rates by size of all matrices together and by length of their rows: a full grid, in order.
             The size decides which of the processor's caches helps; short rows are read more slowly.
+        code_readings: the same for matrices of 8-bit codes, which must be made numbers on the way; () where the
+            engine has no such product of its own.
         matmul_flops_per_second: rate of a product as large as prefill makes them.
-        operation_seconds: what an operation takes that has next to nothing to do, on average over a decode step's.
+        operations: cost of an operation by size of all weights, ascending. A step is hundreds of operations, most with
+            next to nothing to do; the more weights pass through the caches, the less of the program stays there.
         spread: how many times longer than the fastest the slowest round took, the median of all that was timed. Near 1
             the machine was quiet; from 1.5 on something else ran on it (`is_steady`), and the figures are too low.
     """
@@ -50,24 +60,25 @@ class Measurement:
     memory_bytes: float
     readings: tuple[Reading, ...]
     matmul_flops_per_second: float
-    operation_seconds: float
+    operations: tuple[OperationCost, ...]
     spread: float
+    code_readings: tuple[Reading, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "readings", tuple(Reading(*reading) for reading in self.readings))
+        for name, kind in (("readings", Reading), ("code_readings", Reading), ("operations", OperationCost)):
+            object.__setattr__(self, name, tuple(kind(*row) for row in getattr(self, name)))  # JSON has lists
         require_positive(
-            memory_bytes=self.memory_bytes,
-            matmul_flops_per_second=self.matmul_flops_per_second,
-            operation_seconds=self.operation_seconds,
-            spread=self.spread,
+            memory_bytes=self.memory_bytes, matmul_flops_per_second=self.matmul_flops_per_second, spread=self.spread
         )
         require_count(1, threads=self.threads)
-        for size, row, rate in self.readings:
-            require_positive(working_set_bytes=size, row_length=row, bytes_per_second=rate)
-        if [reading[:2] for reading in self.readings] != [(s, r) for s in self.working_sets for r in self.row_lengths]:
-            raise ValueError("readings must hold one rate for each working set and row length, in ascending order")
-        if not self.readings:
-            raise ValueError("readings is empty; at least one rate is needed")
+        for measured in (*self.readings, *self.code_readings, *self.operations):
+            require_positive(**measured._asdict())
+        for readings in (self.readings, self.code_readings):
+            grid = [(size, row) for size in _column(readings, 0) for row in _column(readings, 1)]
+            if [reading[:2] for reading in readings] != grid:
+                raise ValueError("readings must hold one rate for each working set and row length, in ascending order")
+        if not self.readings or not self.operations or list(self.operations) != sorted(self.operations):
+            raise ValueError("one reading and one cost of an operation or more are needed, in ascending order of size")
 
     @property
     def is_steady(self) -> bool:
@@ -77,12 +88,12 @@ class Measurement:
     @property
     def working_sets(self) -> list[int]:
         """The sizes measured, in bytes, ascending."""
-        return sorted({reading.working_set_bytes for reading in self.readings})
+        return _column(self.readings, 0)
 
     @property
     def row_lengths(self) -> list[int]:
         """The row lengths measured, in numbers, ascending."""
-        return sorted({reading.row_length for reading in self.readings})
+        return _column(self.readings, 1)
 
     def bandwidth_at(self, working_set_bytes: float, row_length: int = 1024) -> float:
         """Return the bytes a second at which matrices of `working_set_bytes` together, with such rows, are read.
@@ -93,13 +104,17 @@ class Measurement:
         Raises:
             ValueError: an argument not above 0.
         """
-        require_positive(working_set_bytes=working_set_bytes, row_length=row_length)
-        rates = iter(self.readings)
-        by_size = [
-            _between(self.row_lengths, [next(rates).bytes_per_second for _ in self.row_lengths], row_length)
-            for _ in self.working_sets
-        ]
-        return _between(self.working_sets, by_size, working_set_bytes)
+        return read_rate(self.readings, working_set_bytes, row_length)
+
+    def operation_seconds_at(self, working_set_bytes: float) -> float:
+        """Return what an operation costs in a model whose weights have this size, interpolated like a bandwidth.
+
+        Raises:
+            ValueError: working_set_bytes not above 0.
+        """
+        require_positive(working_set_bytes=working_set_bytes)
+        sizes, seconds = zip(*self.operations, strict=True)
+        return _between(sizes, seconds, working_set_bytes)
 
     def hardware(
         self, working_set_bytes: float | None = None, row_length: int = 1024, dollars_per_hour: float = 0.02
@@ -146,6 +161,16 @@ class Measurement:
             return None
 
 
+def read_rate(readings: Sequence[Reading], working_set_bytes: float, row_length: int) -> float:
+    """Return the rate that a full grid of readings gives for a size and a row length; see `bandwidth_at`."""
+    require_positive(working_set_bytes=working_set_bytes, row_length=row_length)
+    by_size: dict[int, dict[int, float]] = {}
+    for size, row, rate in readings:
+        by_size.setdefault(size, {})[row] = rate
+    rates = [_between(list(rows), list(rows.values()), row_length) for rows in by_size.values()]
+    return _between(list(by_size), rates, working_set_bytes)
+
+
 def cache_folder() -> Path:
     """Return the folder for what this user's programs can make anew, as each system has it."""
     if os.name == "nt":
@@ -190,6 +215,11 @@ def processor_name() -> str:
         if found:
             return found[1].strip()
     return platform.processor() or platform.machine() or "unknown processor"
+
+
+def _column(readings: Sequence[Reading], index: int) -> list:
+    """The different values in one column, ascending."""
+    return sorted({reading[index] for reading in readings})
 
 
 def _between(places: Sequence[float], values: Sequence[float], place: float) -> float:

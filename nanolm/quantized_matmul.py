@@ -4,9 +4,9 @@ The kernels are private to PyTorch and may change, so nothing outside this file 
 always stand in. They read a quarter or an eighth of the bytes of float32, which is what decoding waits for.
 
 Chosen by measurement (benchmarks/quantized_linear.py, one core with AVX-512, batch 1, a matrix larger than the cache;
-times as fast as float32 F.linear): 8-bit kernel with bfloat16 activations 2.8, with float32 activations 0.2; 4-bit
-kernel 3.3; onednn's dynamic linear 2.2, fbgemm's 3.8. fbgemm rounds the activations to 8 bits as well, and keeps the
-weights in a form of its own that can be neither read nor saved as codes: a third faster was not worth that.
+times as fast as float32 F.linear): 8-bit kernel with bfloat16 activations 2.6, with float32 activations 0.2; 4-bit
+kernel 3.3; torch's dynamic layers by onednn 2.3, by fbgemm 4.4. Those round the activations to 8 bits as well (outputs
+off by 1.3 % in place of 0.9 %) and keep a form of the weights that can be neither read nor saved as codes.
 """
 
 import torch
@@ -19,8 +19,8 @@ from .quantization import dequantize
 
 # Up to so many rows the 8-bit kernel is the faster; beyond, decoding costs little beside the products.
 FEW_ROWS = 32
-# Weights that plain_matmul decodes at a time: 4 MB in float32, which stay in the processor's cache until they are used.
-DECODED_AT_ONCE = 1 << 20
+# Weights that plain_matmul decodes at a time: 1 MB in float32, which stays in the processor's cache until it is used.
+DECODED_AT_ONCE = 1 << 18
 # The 8-bit kernel reads past the end of shorter rows: NaN or a crash, no error.
 _WHOLE_ROW = 32
 _KERNEL_GROUPS = (32, 64, 128, 256)

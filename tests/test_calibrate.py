@@ -9,12 +9,19 @@ from tiny_models import tiny_config, tiny_model
 from nanolm import calibrate as module
 from nanolm.calibrate import calibrate, memory_bytes
 from nanolm.hardware import Hardware
-from nanolm.measurement import Measurement, Reading
+from nanolm.measurement import Measurement
 from nanolm.prediction import count_operations, decode_step_of, weights_read
 
 KiB = 1024
 SMALL = module._Plan(
-    torch.float32, (16 * KiB, 64 * KiB), (32, 128), 8 * KiB, (4, 16, 16), (module._ALMOST_NOTHING, tiny_config())
+    torch.float32,
+    working_sets=(16 * KiB, 64 * KiB),
+    row_lengths=(32, 128),
+    matrix_bytes=8 * KiB,
+    product=(4, 16, 16),
+    models=(module._ALMOST_NOTHING, tiny_config()),
+    code_sets=(16 * KiB,),
+    code_row_lengths=(32, 64),
 )
 
 
@@ -38,7 +45,8 @@ def quick(monkeypatch):
 def test_calibrate_measures_every_size_and_row_length(quick, tmp_path):
     found = calibrate(folder=tmp_path)
     assert [reading[:2] for reading in found.readings] == [(s * KiB, row) for s in (16, 64) for row in (32, 128)]
-    assert all(1e6 < reading.bytes_per_second < 1e13 for reading in found.readings)
+    assert [reading[:2] for reading in found.code_readings] == [(16 * KiB, row) for row in (32, 64)]
+    assert all(1e6 < reading.bytes_per_second < 1e13 for reading in (*found.readings, *found.code_readings))
     assert 1e6 < found.matmul_flops_per_second < 1e14
     assert len(found.operations) == 2 and all(1e-8 < cost.seconds < 1e-2 for cost in found.operations)
     assert found.device == "cpu" and found.threads == torch.get_num_threads()
@@ -118,13 +126,13 @@ def test_calibrate_runs_what_takes_long_once_a_round(monkeypatch):
     assert turns == ["a", "a"]
 
 
-def test_calibrate_charges_operations_for_what_reading_does_not_explain():
+def test_calibrate_charges_operations_for_what_products_do_not_explain():
     model = tiny_model()
     size, n = sum(weight.nbytes for weight in weights_read(model)), count_operations(decode_step_of(model))
-    cost = module._operation_cost(model, size / 1e6 + n * 1e-3, [Reading(1, 1, 1e6)])
-    assert cost == (size, pytest.approx(1e-3))
-    # Reading that seems to take longer than the whole step leaves a tenth of it.
-    assert module._operation_cost(model, size / 2e6, [Reading(1, 1, 1e6)]).seconds == pytest.approx(size / 2e7 / n)
+    # 2, 3 and 7 seconds beyond the products: the middle one counts.
+    assert module._operation_cost(model, [5.0, 9.0, 12.0], [3.0, 6.0, 5.0]) == (size, 3 / n)
+    # Products that seem to take longer than the whole step leave a tenth of it.
+    assert module._operation_cost(model, [5.0], [6.0]) == (size, 0.5 / n)
 
 
 def test_calibrate_leaves_the_random_numbers_alone(quick, tmp_path):

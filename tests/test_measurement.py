@@ -27,6 +27,7 @@ LAPTOP = Measurement(
     matmul_flops_per_second=1e11,
     operations=(OperationCost(1 * MiB, 4e-6), OperationCost(64 * MiB, 10e-6)),
     spread=1.1,
+    code_readings=(Reading(4 * MiB, 512, 20e9),),
 )
 
 
@@ -86,6 +87,7 @@ def test_one_reading_is_enough():
         {"readings": ()},
         {"readings": LAPTOP.readings[::-1]},
         {"readings": LAPTOP.readings[:3]},
+        {"code_readings": LAPTOP.readings[:3]},
         {"readings": (Reading(MiB, 256, 0.0),)},
         {"memory_bytes": -1},
         {"matmul_flops_per_second": float("nan")},

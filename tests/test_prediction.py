@@ -63,6 +63,18 @@ def test_predicted_decode_seconds_take_each_matrix_at_the_rate_of_its_rows():
     assert predicted_decode_seconds(rates, model) == pytest.approx(expected, rel=1e-6)
 
 
+def test_predicted_decode_seconds_read_codes_at_their_own_rate():
+    model = quantize_model(tiny_model().float(), bits=8)
+    weights = weights_read(model)
+    size = sum(weight.nbytes for weight in weights)
+    codes = sum(weight.nbytes for weight in weights if weight.dtype == torch.int8)
+    rates = replace(LAPTOP, readings=((1, 1, 1e9),), operations=((1, 1e-15),), code_readings=())
+    both = predicted_decode_seconds(replace(rates, code_readings=((1, 1, 5e8),)), model)
+    assert both == pytest.approx(codes / 5e8 + (size - codes) / 1e9, rel=1e-6)
+    alike = predicted_decode_seconds(rates, model)
+    assert alike == pytest.approx(size / 1e9, rel=1e-6), "nothing known of codes: as numbers"
+
+
 def test_predicted_decode_seconds_grow_by_the_cache_read():
     model, flat = tiny_model(), replace(LAPTOP, readings=((1, 1, 1e9),), operations=((1, 1e-6),))
     more = predicted_decode_seconds(flat, model, kv_bytes=5e6) - predicted_decode_seconds(flat, model)
