@@ -41,7 +41,8 @@ def test_the_decoding_benchmark_measures_both_models(tmp_path):
     assert len(figures["rows"]) == 2 * len(quantized_decode.VARIANTS)
     large = [row for row in figures["rows"] if row["model"] == "random, large"]
     assert large[0]["bytes"] > large[1]["bytes"] > large[2]["bytes"]
-    assert all(row["tokens_per_second"] > 0 and f"{row['times_as_fast']:.2f}" in printed for row in figures["rows"])
+    assert all(row["tokens_per_second"] > 0 and row["times_as_fast"] > 0 for row in figures["rows"])
+    assert all(row["weights"] in printed for row in figures["rows"])
 
 
 def test_the_quality_benchmark_measures_every_case(tmp_path, monkeypatch):
