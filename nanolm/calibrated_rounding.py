@@ -2,7 +2,8 @@
 
 Plain rounding keeps every weight as near as it can. What counts is the layer's *output* on the inputs that it really
 meets, a few of which are enough to calibrate on. `gptq` lets later columns make up for the errors of earlier ones
-(Frantar 2022, "GPTQ", algorithm 1); `awq` spends precision on the inputs that are large (Lin 2023, "AWQ", section 3).
+(Frantar 2022, "GPTQ", algorithm 1); `awq` spends precision on the inputs that are large and cuts off what costs more
+than it gives (Lin 2023, "AWQ", section 3, and the clipping of its code).
 
 Both work on one matrix, (out, D), and its inputs, (n, D), n positions of text. Products are taken in float64.
 """
@@ -18,7 +19,8 @@ from .quantization import absmax_scales, check_finite, dequantize, quantize, rou
 from .quantized_linear import SCALE_DTYPE, QuantizedLinear
 from .quantized_model import collect_inputs, linear_layers, quantize_model
 
-_ALPHAS = 20  # steps of awq's grid from 0 to 1
+_ALPHAS = 20  # steps of α from 0 to 1
+_SHRINKINGS = 20  # steps of a scale from 0 to its absmax; those from the half up are tried
 # An input that is (nearly) never seen would get a channel scale of (nearly) 0.
 _SMALLEST_SHARE = 1e-3
 
@@ -91,19 +93,16 @@ def inverse_factor(inputs: Float[Tensor, "n D"], damping: float = 0.01) -> Float
     return torch.linalg.cholesky(torch.cholesky_inverse(torch.linalg.cholesky(H)), upper=True)
 
 
-def awq(
-    weights: Float[Tensor, "out D"],
-    inputs: Float[Tensor, "n D"],
-    bits: int,
-    group_size: int | None = None,
-    scale_dtype: torch.dtype | None = None,
-) -> tuple[Int8[Tensor, "out D"], Float[Tensor, "out G"], Float[Tensor, "D"]]:
-    """Return (codes, scales, channel_scales): the columns of large inputs are enlarged before they are rounded.
+def channel_scales(
+    weights: Float[Tensor, "out D"], inputs: Float[Tensor, "n D"], bits: int, group_size: int | None = None
+) -> Float[Tensor, "D"]:
+    """Return what each column is to be multiplied by before it is rounded: more for columns of large inputs.
 
     Column j is multiplied by c[j] before the rounding, and the layer divides its input j by c[j]. The outputs stay the
     same, but for the errors: those of columns with large c get smaller, at the expense of the others. c is
-    m^α / √(largest · smallest of m^α), m[j] the mean of |input j|; of α = 0, 1/20, …, 1 the one with the smallest
-    output_error on these inputs is taken, the smallest among equals. α = 0 makes c = 1, plain rounding.
+    m^α / √(largest · smallest of m^α), m[j] the mean of |input j|; of α = 0, 1/20, …, 1 the one is taken with which
+    plain rounding (`quantize`) has the least output_error on these inputs, the smallest among equals. α = 0 makes
+    c = 1. A mean below a thousandth of the largest counts as that much, and if all are 0, c = 1.
 
     Raises:
         ValueError: what `quantize` refuses, or inputs that are not (n, D).
@@ -113,13 +112,63 @@ def awq(
     magnitude = magnitude.clamp(min=_SMALLEST_SHARE * magnitude.max().item() or 1.0)
     H, candidates = inputs.double().T @ inputs.double(), []
     for step in range(_ALPHAS + 1):
-        channel_scales = magnitude ** (step / _ALPHAS)
-        channel_scales = (channel_scales / (channel_scales.max() * channel_scales.min()).sqrt()).to(weights.dtype)
-        codes, scales = quantize(weights * channel_scales, bits, group_size, scale_dtype)
-        E = (dequantize(codes, scales) / channel_scales - weights).double()
-        moved = (E @ H * E).sum().item()  # ‖XEᵀ‖², without the n rows of X
-        candidates.append((moved, codes, scales, channel_scales))
-    return min(candidates, key=lambda candidate: candidate[0])[1:]
+        c = magnitude ** (step / _ALPHAS)
+        c = (c / (c.max() * c.min()).sqrt()).to(weights.dtype)
+        E = (dequantize(*quantize(weights * c, bits, group_size)) / c - weights).double()
+        candidates.append(((E @ H * E).sum().item(), c))  # ‖XEᵀ‖², without the n rows of X
+    return min(candidates, key=lambda candidate: candidate[0])[1]
+
+
+def shrunken_scales(
+    weights: Float[Tensor, "out D"],
+    inputs: Float[Tensor, "n D"],
+    bits: int,
+    group_size: int | None = None,
+    scale_dtype: torch.dtype | None = None,
+) -> Float[Tensor, "out G"]:
+    """Return for each group the best of 1, 0.95, …, 0.5 times its absmax scale.
+
+    A smaller scale cuts the largest weights short, since codes end at ±q, and rounds all the others more finely. Best
+    is the least ‖X(W - Ŵ)ᵀ‖ with this group's columns and inputs alone, the larger scale among equals.
+
+    Args:
+        scale_dtype: scales are rounded to this number type before they are compared; None keeps that of absmax_scales.
+
+    Raises:
+        ValueError: what `quantize` refuses, or inputs that are not (n, D).
+    """
+    _check(weights, inputs)
+    groups = split_groups(weights, group_size)  # (out, G, size)
+    X = inputs.double().unflatten(-1, groups.shape[1:]).transpose(0, 1)  # (G, n, size)
+    H, full = X.transpose(1, 2) @ X, absmax_scales(groups, bits)
+    best, least = full, torch.full(full.shape[:2], torch.inf, dtype=torch.float64, device=full.device)
+    for step in range(_SHRINKINGS, _SHRINKINGS // 2 - 1, -1):
+        scales = (full * (step / _SHRINKINGS)).to(scale_dtype or full.dtype)
+        E = round_to_codes(groups, scales, bits).double() * scales.double() - groups.double()
+        error = torch.einsum("ogi,gij,ogj->og", E, H, E)
+        best = torch.where((error < least)[..., None], scales, best)
+        least = torch.minimum(error, least)
+    return best.squeeze(-1)
+
+
+def awq(
+    weights: Float[Tensor, "out D"],
+    inputs: Float[Tensor, "n D"],
+    bits: int,
+    group_size: int | None = None,
+    scale_dtype: torch.dtype | None = None,
+) -> tuple[Int8[Tensor, "out D"], Float[Tensor, "out G"], Float[Tensor, "D"]]:
+    """Return (codes, scales, channel_scales c): `channel_scales`, then `shrunken_scales` of the weights so multiplied.
+
+    The codes and scales stand for weights · c, and belong to inputs / c.
+
+    Raises:
+        ValueError: what `quantize` refuses, or inputs that are not (n, D).
+    """
+    c = channel_scales(weights, inputs, bits, group_size)
+    scales = shrunken_scales(weights * c, inputs / c, bits, group_size, scale_dtype)
+    codes = round_to_codes(split_groups(weights * c, group_size), scales.unsqueeze(-1), bits)
+    return codes.flatten(-2), scales, c
 
 
 def gptq_linear(linear: nn.Linear, inputs: Tensor, bits: int, group_size: int | None = None) -> QuantizedLinear:
@@ -133,8 +182,8 @@ def awq_linear(linear: nn.Linear, inputs: Tensor, bits: int, group_size: int | N
 
     (A server would multiply them into the norm or matrix before, and save the division.)
     """
-    codes, scales, channel_scales = awq(linear.weight.detach(), inputs, bits, group_size, SCALE_DTYPE)
-    return QuantizedLinear(codes, scales, bits, _bias(linear), channel_scales)
+    codes, scales, c = awq(linear.weight.detach(), inputs, bits, group_size, SCALE_DTYPE)
+    return QuantizedLinear(codes, scales, bits, _bias(linear), c)
 
 
 def quantize_calibrated(

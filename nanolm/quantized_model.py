@@ -1,6 +1,7 @@
 """A model whose linear layers hold codes: which are exchanged, how many bytes are left, and what each layer reads."""
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 import torch
 from jaxtyping import Float
@@ -8,6 +9,8 @@ from torch import Tensor, nn
 
 from .model import NanoLM
 from .quantized_linear import Int4Linear, QuantizedLinear
+
+_ROWS_AT_ONCE = 16  # in a pass that collects inputs
 
 LayerMaker = Callable[[str, nn.Linear], nn.Module]
 
@@ -84,8 +87,9 @@ def collect_inputs(
         for name, found in seen.items()
     ]
     try:
-        for row in rows:
-            model(torch.tensor([list(row)], device=model.device))
+        for _, same in groupby(rows, key=len):  # neighbours of one length share passes
+            for tokens in torch.tensor([list(row) for row in same], device=model.device).split(_ROWS_AT_ONCE):
+                model(tokens, last=1)
     finally:
         for hook in hooks:
             hook.remove()

@@ -8,7 +8,7 @@ from by_hand import close, name_the_mistake, random
 from rounding_by_hand import LARGEST, assert_refuses, rounded
 from tiny_models import tiny_model, tokens_of
 
-from nanolm.calibrated_rounding import awq_linear, gptq_linear, output_error, quantize_calibrated
+from nanolm.calibrated_rounding import awq, awq_linear, gptq_linear, output_error, quantize_calibrated
 from nanolm.quantized_model import quantize_model
 
 
@@ -204,10 +204,10 @@ def test_gptq_refuses_what_it_cannot_do(impl):
     assert_refuses("weights", impl.gptq, weights * torch.nan, inputs, 4)
 
 
-# --- awq ---------------------------------------------------------------------------------------------------------
+# --- channel_scales ----------------------------------------------------------------------------------------------
 
 
-def awq_grid(weights, inputs, bits, group_size=None):
+def channel_scales_grid(weights, inputs, bits, group_size=None):
     """All 21 candidates: (error of the outputs, channel scales), by α."""
     m = inputs.abs().mean(dim=0)
     grid = []
@@ -218,66 +218,126 @@ def awq_grid(weights, inputs, bits, group_size=None):
     return grid
 
 
-@pytest.mark.exercise("calibrated_rounding.awq")
+@pytest.mark.exercise("calibrated_rounding.channel_scales")
 @pytest.mark.parametrize(("bits", "group_size"), [(4, None), (3, None), (3, 16)])
-def test_awq_takes_the_channel_scales_with_the_smallest_output_error(impl, bits, group_size):
+def test_channel_scales_are_those_with_the_smallest_output_error(impl, bits, group_size):
     weights, inputs = random(32, 48), correlated_inputs()
-    codes, scales, channel_scales = impl.awq(weights, inputs, bits, group_size)
-    grid = awq_grid(weights, inputs, bits, group_size)
+    actual = impl.channel_scales(weights, inputs, bits, group_size)
+    grid = channel_scales_grid(weights, inputs, bits, group_size)
     best = min(error for error, _ in grid)
     assert grid[0][0] > best < grid[20][0], "the case must have its best α inside the grid"
     right = next(c for error, c in grid if error == best)
-    assert not close(channel_scales, 1 / right, 1e-9), "channel scales are upside down: large inputs get large ones"
-    assert not close(channel_scales, grid[20][1], 1e-9), "α = 1 is not the best here: compare the errors of the outputs"
-    assert not close(channel_scales, torch.ones(48).double(), 1e-9), "α = 0 is plain rounding: try the others too"
-    assert close(channel_scales, right, 1e-9), "not m^α / √(largest · smallest) of the α with the least output error"
-    assert close(restored(codes, scales), rounded(weights * right, bits, group_size), 1e-9), (
-        "codes are those of the columns multiplied by their channel scales"
-    )
+    suspects = {
+        "channel scales are upside down: large inputs get large ones": 1 / right,
+        "α = 1 is not the best here: compare the errors of the outputs": grid[20][1],
+        "α = 0 is plain rounding: try the others too": grid[0][1],
+    }
+    mistake = name_the_mistake(actual, suspects, "not m^α / √(largest · smallest) of the α with the least output error")
+    assert close(actual, right, 1e-9), mistake
 
 
-@pytest.mark.exercise("calibrated_rounding.awq")
-@pytest.mark.parametrize("bits", [4, 3])
-@pytest.mark.parametrize("group_size", [None, 16])
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_awq_beats_plain_rounding_in_the_output(impl, bits, group_size, seed):
-    weights, inputs = random(32, 48, seed=seed + 10), correlated_inputs(seed=seed)
-    unseen = correlated_inputs(n=2048, seed=seed)[512:]
-    codes, scales, channel_scales = impl.awq(weights, inputs, bits, group_size)
-    ours, plain = restored(codes, scales) / channel_scales, rounded(weights, bits, group_size)
-    for name, x in (("the calibration inputs", inputs), ("inputs that it has not seen", unseen)):
-        before, after = error_of(weights, plain, x), error_of(weights, ours, x)
-        assert after < 0.95 * before, f"on {name} the output is off by {after:.3f}, with plain rounding by {before:.3f}"
+@pytest.mark.exercise("calibrated_rounding.channel_scales")
+def test_channel_scales_of_inputs_of_one_size_are_one(impl):
+    actual = impl.channel_scales(random(4, 16), torch.ones(8, 16, dtype=torch.float64), 4)
+    assert close(actual, torch.ones(16).double(), 1e-9), "equal inputs: every α gives scales of 1"
 
 
-@pytest.mark.exercise("calibrated_rounding.awq")
-def test_awq_with_inputs_of_one_size_is_plain_rounding(impl):
-    weights, inputs = random(4, 16), torch.ones(8, 16, dtype=torch.float64)
-    codes, scales, channel_scales = impl.awq(weights, inputs, 4)
-    assert close(channel_scales, torch.ones(16).double(), 1e-9), "equal inputs: every α gives scales of 1"
-    assert close(restored(codes, scales), rounded(weights, 4), 1e-9)
-
-
-@pytest.mark.exercise("calibrated_rounding.awq")
-def test_awq_of_dead_inputs_is_finite(impl):
+@pytest.mark.exercise("calibrated_rounding.channel_scales")
+def test_channel_scales_of_dead_inputs_can_be_divided_by(impl):
     inputs = random(64, 16, seed=1)
     inputs[:, 7] = 0
     for x in (inputs, torch.zeros_like(inputs)):
         try:
-            codes, scales, channel_scales = impl.awq(random(4, 16), x, 3)
-            fine = bool((channel_scales > 0).all() and torch.isfinite(channel_scales).all())
+            c = impl.channel_scales(random(4, 16), x, 3)
+            fine = bool((c > 0).all() and torch.isfinite(c).all())
         except ValueError:  # weights divided by 0 further on
             fine = False
         assert fine, "an input that is always 0 gets channel scale 0, by which nothing can be divided: hold it above"
-        assert torch.isfinite(restored(codes, scales) / channel_scales).all()
 
 
-@pytest.mark.exercise("calibrated_rounding.awq")
-def test_awq_refuses_what_it_cannot_do(impl):
+@pytest.mark.exercise("calibrated_rounding.channel_scales")
+def test_channel_scales_refuse_what_cannot_be_rounded(impl):
     weights, inputs = random(4, 16), random(64, 16, seed=1)
-    assert_refuses("group_size", impl.awq, weights, inputs, 4, 5)
-    assert_refuses("bits", impl.awq, weights, inputs, 1)
-    assert_refuses("inputs", impl.awq, weights, inputs[:, :8], 4)
+    assert_refuses("group_size", impl.channel_scales, weights, inputs, 4, 5)
+    assert_refuses("bits", impl.channel_scales, weights, inputs, 1)
+    assert_refuses("inputs", impl.channel_scales, weights, inputs[:, :8], 4)
+
+
+# --- shrunken_scales ---------------------------------------------------------------------------------------------
+
+
+def shrunken_by_hand(weights, inputs, bits, group_size=None):
+    """Every group of every row by itself: the ratio, from 1 down to 0.5, that moves its outputs least."""
+    size = group_size or weights.shape[1]
+    result = torch.zeros(len(weights), weights.shape[1] // size, dtype=torch.float64)
+    for row in range(len(weights)):
+        for g in range(result.shape[1]):
+            w, x = weights[row, g * size : (g + 1) * size], inputs[:, g * size : (g + 1) * size]
+            tried = []
+            for ratio in [step / 20 for step in range(20, 9, -1)]:
+                scale = w.abs().max() / LARGEST[bits] * ratio
+                tried.append((((x @ (nearest(w, scale, bits) - w)) ** 2).sum().item(), -ratio, scale))
+            result[row, g] = min(tried)[2]
+    return result
+
+
+@pytest.mark.exercise("calibrated_rounding.shrunken_scales")
+@pytest.mark.parametrize(("bits", "group_size"), [(3, None), (4, 16), (2, 12)])
+def test_shrunken_scales_are_the_best_of_eleven_for_each_group(impl, bits, group_size):
+    weights, inputs = random(6, 48), correlated_inputs()
+    actual = impl.shrunken_scales(weights, inputs, bits, group_size)
+    absmax = weights.view(6, -1, group_size or 48).abs().amax(-1) / LARGEST[bits]
+    assert actual.shape == absmax.shape, f"shape {tuple(actual.shape)}: one scale for each group of each row"
+    assert not close(actual, absmax, 1e-9), "these are the absmax scales: some groups do better with smaller ones"
+    blind = shrunken_by_hand(weights, torch.eye(48, dtype=torch.float64), bits, group_size)
+    assert not close(actual, blind, 1e-9), "the least error of the *weights* was taken: weigh it by the inputs"
+    expected = shrunken_by_hand(weights, inputs, bits, group_size)
+    shared = len(set((actual / absmax * 20).round().int().flatten().tolist())) == 1
+    assert not shared, "all groups were shrunken by the same ratio: each has its own best"
+    assert close(actual, expected, 1e-9), f"in 20ths of absmax {(actual / absmax * 20).round().tolist()}"
+
+
+@pytest.mark.exercise("calibrated_rounding.shrunken_scales")
+def test_shrunken_scales_stay_at_absmax_where_that_is_best(impl):
+    # Whole multiples of 0.5 up to 7 · 0.5: nothing is lost with the absmax scale at 4 bits.
+    weights = torch.arange(-7, 9, dtype=torch.float64).clamp(max=7)[None] / 2
+    assert close(impl.shrunken_scales(weights, random(64, 16), 4), torch.tensor([[0.5]], dtype=torch.float64))
+    zeros = impl.shrunken_scales(torch.zeros(2, 16), random(64, 16), 4)
+    assert close(zeros.double(), torch.ones(2, 1).double()), "zeros lose nothing with scale 1, the first that is tried"
+
+
+@pytest.mark.exercise("calibrated_rounding.shrunken_scales")
+def test_shrunken_scales_refuse_what_cannot_be_rounded(impl):
+    weights, inputs = random(4, 16), random(64, 16, seed=1)
+    assert_refuses("group_size", impl.shrunken_scales, weights, inputs, 4, 5)
+    assert_refuses("bits", impl.shrunken_scales, weights, inputs, 1)
+    assert_refuses("inputs", impl.shrunken_scales, weights, inputs[:, :8], 4)
+
+
+# --- awq ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("bits", "group_size"), [(4, None), (3, 16)])
+def test_awq_multiplies_columns_then_shrinks_scales(bits, group_size):
+    weights, inputs = random(32, 48), correlated_inputs()
+    codes, scales, c = awq(weights, inputs, bits, group_size)
+    assert close(c, min(channel_scales_grid(weights, inputs, bits, group_size), key=lambda pair: pair[0])[1], 1e-9)
+    assert close(scales, shrunken_by_hand(weights * c, inputs / c, bits, group_size), 1e-9)
+    steps = scales.repeat_interleave(group_size or 48, dim=1)
+    assert close(restored(codes, scales), nearest(weights * c, steps, bits), 1e-9)
+
+
+@pytest.mark.parametrize("bits", [4, 3])
+@pytest.mark.parametrize("group_size", [None, 16])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_awq_beats_plain_rounding_in_the_output(bits, group_size, seed):
+    weights, inputs = random(32, 48, seed=seed + 10), correlated_inputs(seed=seed)
+    unseen = correlated_inputs(n=2048, seed=seed)[512:]
+    codes, scales, c = awq(weights, inputs, bits, group_size)
+    ours, plain = restored(codes, scales) / c, rounded(weights, bits, group_size)
+    for name, x in (("the calibration inputs", inputs), ("inputs that it has not seen", unseen)):
+        before, after = error_of(weights, plain, x), error_of(weights, ours, x)
+        assert after < 0.9 * before, f"on {name} the output is off by {after:.3f}, with plain rounding by {before:.3f}"
 
 
 # --- layers and models -------------------------------------------------------------------------------------------

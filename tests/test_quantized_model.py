@@ -136,14 +136,15 @@ def test_model_bytes_at_few_bits_are_bits_and_scales(bits, group_size, expected)
 
 
 def test_collected_inputs_are_what_each_layer_reads():
-    model, rows = tiny_model(), [[1, 2, 3], [4, 5]]
+    model, rows = tiny_model(), [[1, 2, 3], [4, 5, 6], [7, 8], *[[9, 10]] * 20]
     inputs = collect_inputs(model, rows)
     assert list(inputs) == list(linear_layers(model))
     layer = model.layers[0]
     read = torch.cat([layer.attention_norm(model.embedding(torch.tensor(row))) for row in rows])
     assert close(inputs["layers.0.attention.qkv"], read), "the first layer reads the normed embeddings of all rows"
     assert {name.split(".", 2)[2]: tuple(x.shape) for name, x in inputs.items()} == {
-        "attention.qkv": (5, 20), "attention.out": (5, 24), "feedforward.gate_up": (5, 20), "feedforward.down": (5, 10),
+        "attention.qkv": (48, 20), "attention.out": (48, 24),
+        "feedforward.gate_up": (48, 20), "feedforward.down": (48, 10),
     }  # fmt: skip
 
 

@@ -62,7 +62,7 @@ def test_8_bits_cost_less_than_half_a_point_of_the_problems(target, problems):
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize(("method", "bits"), [(gptq_linear, 4), (gptq_linear, 3), (awq_linear, 4)])
+@pytest.mark.parametrize(("method", "bits"), [(gptq_linear, 4), (gptq_linear, 3), (awq_linear, 4), (awq_linear, 3)])
 def test_calibrated_rounding_loses_less_than_plain_rounding(target, texts, method, bits):
     (model, _), (calibration, held_out) = target, texts
     losses = [
