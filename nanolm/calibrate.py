@@ -43,7 +43,7 @@ MiB = 2**20
 _ROUNDS = 5
 _LEAST_SECONDS = 2e-3  # of one timing: shorter ones are repeated, so that the clock's own cost does not count
 _ALMOST_NOTHING = ModelConfig(32, 32, n_layers=4, n_heads=2, n_kv_heads=1, head_dim=16, d_ff=32)
-_IN_CACHE = ModelConfig(512, 256, n_layers=3, n_heads=4, n_kv_heads=2, head_dim=64, d_ff=768)  # 10 MB in float32
+_IN_CACHE = ModelConfig(512, 160, n_layers=8, n_heads=4, n_kv_heads=2, head_dim=40, d_ff=448)  # 10 MB in float32
 _OUT_OF_CACHE = ModelConfig(512, 1024, n_layers=2, n_heads=16, n_kv_heads=4, head_dim=64, d_ff=2816)  # 92 MB
 
 
@@ -63,7 +63,7 @@ class _Plan:
 
 _CPU = _Plan(
     torch.float32,
-    working_sets=(4 * MiB, 16 * MiB, 64 * MiB, 256 * MiB),
+    working_sets=(4 * MiB, 16 * MiB, 64 * MiB, 128 * MiB),
     row_lengths=(128, 512, 1024, 4096),
     matrix_bytes=4 * MiB,
     product=(256, 1024, 4096),
@@ -179,9 +179,8 @@ def _operation_cost(model: NanoLM, steps: list[float], readings: list[float]) ->
     # while it is asked for more, so there all of the step is asking. A tenth of it is the least that is credible.
     is_cpu = model.device.type == "cpu"
     asking = statistics.median(step - is_cpu * reading for step, reading in zip(steps, readings, strict=True))
-    size = sum(weight.nbytes for weight in weights_read(model))
-    least = statistics.median(steps) / 10
-    return OperationCost(size, max(asking, least) / count_operations(decode_step_of(model)))
+    size, n_operations = sum(weight.nbytes for weight in weights_read(model)), count_operations(decode_step_of(model))
+    return OperationCost(size / n_operations, max(asking, statistics.median(steps) / 10) / n_operations)
 
 
 def _matrices(pool: Tensor, size: int, row: int, plan: _Plan) -> list[Tensor]:

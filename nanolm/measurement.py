@@ -26,9 +26,9 @@ class Reading(NamedTuple):
 
 
 class OperationCost(NamedTuple):
-    """What one operation of a decode step costs beyond the reading of weights, in a model of this size."""
+    """What one operation of a decode step costs beyond the reading of weights, where so many bytes go with each."""
 
-    working_set_bytes: int
+    bytes_per_operation: float
     seconds: float
 
 
@@ -45,8 +45,9 @@ class Measurement:
         code_readings: the same for matrices of 8-bit codes, which must be made numbers on the way; () where the
             engine has no such product of its own.
         matmul_flops_per_second: rate of a product as large as prefill makes them.
-        operations: cost of an operation by size of all weights, ascending. A step is hundreds of operations, most with
-            next to nothing to do; the more weights pass through the caches, the less of the program stays there.
+        operations: cost of an operation by bytes of weights for each operation of a step, ascending. A step is hundreds
+            of operations, most with next to nothing to do; the more weights pass through the processor's caches from
+            one to the next, the less of the program is still there.
         spread: how many times longer than the fastest the slowest round took, the median of all that was timed. Near 1
             the machine was quiet; from 1.5 on something else ran on it (`is_steady`), and the figures are too low.
     """
@@ -78,7 +79,7 @@ class Measurement:
             if [reading[:2] for reading in readings] != grid:
                 raise ValueError("readings must hold one rate for each working set and row length, in ascending order")
         if not self.readings or not self.operations or list(self.operations) != sorted(self.operations):
-            raise ValueError("one reading and one cost of an operation or more are needed, in ascending order of size")
+            raise ValueError("one reading and one cost of an operation or more are needed, in ascending order")
 
     @property
     def is_steady(self) -> bool:
@@ -106,15 +107,15 @@ class Measurement:
         """
         return read_rate(self.readings, working_set_bytes, row_length)
 
-    def operation_seconds_at(self, working_set_bytes: float) -> float:
-        """Return what an operation costs in a model whose weights have this size, interpolated like a bandwidth.
+    def operation_seconds_at(self, bytes_per_operation: float) -> float:
+        """Return what an operation costs where so many bytes of weights go with each, interpolated like a bandwidth.
 
         Raises:
-            ValueError: working_set_bytes not above 0.
+            ValueError: bytes_per_operation not above 0.
         """
-        require_positive(working_set_bytes=working_set_bytes)
-        sizes, seconds = zip(*self.operations, strict=True)
-        return _between(sizes, seconds, working_set_bytes)
+        require_positive(bytes_per_operation=bytes_per_operation)
+        places, seconds = zip(*self.operations, strict=True)
+        return _between(places, seconds, bytes_per_operation)
 
     def hardware(
         self, working_set_bytes: float | None = None, row_length: int = 1024, dollars_per_hour: float = 0.02

@@ -31,7 +31,8 @@ def predicted_decode_seconds(measurement: Measurement, model: NanoLM, kv_bytes: 
     size = sum(weight.nbytes for weight in weights_read(model)) + kv_bytes
     reading = reading_seconds(model, measurement.readings, measurement.code_readings)
     reading += kv_bytes / measurement.bandwidth_at(size)
-    asking = count_operations(decode_step_of(model)) * measurement.operation_seconds_at(size)
+    n_operations = count_operations(decode_step_of(model))
+    asking = n_operations * measurement.operation_seconds_at(size / n_operations)
     return reading + asking if measurement.device == "cpu" else max(reading, asking)
 
 

@@ -130,9 +130,9 @@ def test_calibrate_charges_operations_for_what_products_do_not_explain():
     model = tiny_model()
     size, n = sum(weight.nbytes for weight in weights_read(model)), count_operations(decode_step_of(model))
     # 2, 3 and 7 seconds beyond the products: the middle one counts.
-    assert module._operation_cost(model, [5.0, 9.0, 12.0], [3.0, 6.0, 5.0]) == (size, 3 / n)
+    assert module._operation_cost(model, [5.0, 9.0, 12.0], [3.0, 6.0, 5.0]) == (size / n, 3 / n)
     # Products that seem to take longer than the whole step leave a tenth of it.
-    assert module._operation_cost(model, [5.0], [6.0]) == (size, 0.5 / n)
+    assert module._operation_cost(model, [5.0], [6.0]) == (size / n, 0.5 / n)
 
 
 def test_calibrate_leaves_the_random_numbers_alone(quick, tmp_path):

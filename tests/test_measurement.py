@@ -25,7 +25,7 @@ LAPTOP = Measurement(
         Reading(64 * MiB, 1024, 16e9),
     ),
     matmul_flops_per_second=1e11,
-    operations=(OperationCost(1 * MiB, 4e-6), OperationCost(64 * MiB, 10e-6)),
+    operations=(OperationCost(1e3, 4e-6), OperationCost(64e3, 10e-6)),
     spread=1.1,
     code_readings=(Reading(4 * MiB, 512, 20e9),),
 )
@@ -56,11 +56,11 @@ def test_bandwidth_at_no_size_is_refused(size, row, blamed):
         LAPTOP.bandwidth_at(size, row)
 
 
-def test_operation_seconds_at_a_size_are_interpolated_too():
-    # 8 MiB is halfway between 1 and 64 by logarithms.
-    costs = [LAPTOP.operation_seconds_at(size) for size in (1, MiB, 8 * MiB, 64 * MiB, 10**12)]
+def test_operation_seconds_at_are_interpolated_too():
+    # 8,000 B is halfway between 1,000 and 64,000 by logarithms.
+    costs = [LAPTOP.operation_seconds_at(n_bytes) for n_bytes in (1, 1e3, 8e3, 64e3, 1e12)]
     assert costs == pytest.approx([4e-6, 4e-6, 7e-6, 10e-6, 10e-6])
-    with pytest.raises(ValueError, match="working_set_bytes"):
+    with pytest.raises(ValueError, match="bytes_per_operation"):
         LAPTOP.operation_seconds_at(0)
 
 

@@ -53,6 +53,13 @@ def test_predicted_decode_seconds_are_reading_and_operations():
     assert seconds == pytest.approx(size / 1e9 + operations * 1e-6)
 
 
+def test_predicted_decode_seconds_charge_more_for_operations_with_many_bytes_between_them():
+    model = tiny_model()
+    size, n = sum(weight.nbytes for weight in weights_read(model)), count_operations(decode_step_of(model))
+    costs = replace(LAPTOP, readings=((1, 1, 1e15),), operations=((size / n / 2, 1e-6), (size / n * 2, 3e-6)))
+    assert predicted_decode_seconds(costs, model) == pytest.approx(n * 2e-6, rel=1e-4)
+
+
 def test_predicted_decode_seconds_take_each_matrix_at_the_rate_of_its_rows():
     model = tiny_model()
     # Rows of 24 (out) and of 10 (down) numbers and all others of 20, in a set of all weights.
