@@ -2,7 +2,7 @@
 
 The loads are the engine's own. Decoding multiplies every matrix by one vector, so reading is timed as such products,
 over sets of matrices that fit a processor's cache and sets that do not. A small model waits for neither reading nor
-arithmetic but for hundreds of small operations, so these are timed too. It takes a second or two, once: the result is
+arithmetic but for hundreds of small operations, so these are timed too. It takes a few seconds, once: the result is
 kept on disk, unless the rounds disagree because something else ran on the machine.
 """
 

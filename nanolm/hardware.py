@@ -36,7 +36,7 @@ class Hardware:
 
     @classmethod
     def measure(cls, device: str = "cpu", refresh: bool = False) -> "Hardware":
-        """Return this machine, measured as a decoder uses it; takes a second or two once, and is then kept on disk.
+        """Return this machine, measured as a decoder uses it; takes a few seconds once, and is then kept on disk.
 
         The bandwidth is that of weights too large for any cache, and P on a CPU is the rate in float32. Its price is
         what the current for it costs, roughly. `calibrate.calibrate` returns all that was measured, such as the

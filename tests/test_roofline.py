@@ -120,7 +120,7 @@ def test_prefill_seconds_of_a_long_prompt_are_its_arithmetic(impl):
     # 2 · 8·10⁹ · 1,000 / 10¹⁵ = 16.0 ms; 2,000 tokens 32 ms; 2 · 7.5·10⁹ · 1,024 / 10¹⁵ = 15.36 ms.
     got = impl.prefill_seconds(1000, N_PARAMS, WEIGHT_BYTES, CHIP)
     assert got != pytest.approx(8e-3), "factor 2 forgotten: each parameter is multiplied and added"
-    assert got != pytest.approx(4.776), "weights read once per position: a prefill reads them once"
+    assert got != pytest.approx(4.776, rel=1e-3), "weights read once per position: a prefill reads them once"
     assert got == pytest.approx(16.0e-3)
     assert impl.prefill_seconds(2000, N_PARAMS, WEIGHT_BYTES, SLOWER) == pytest.approx(32e-3)
     assert impl.prefill_seconds(1024, N_MULTIPLIED, MULTIPLIED_BYTES, CHIP) == pytest.approx(15.36e-3)
