@@ -23,8 +23,9 @@ from nanolm.sampling import Sampling
 from . import machine, report
 from .decode import take_turns
 
+# Wide and shallow: long rows are read fastest, and few layers have few small operations beside the reading.
 LARGE = ModelConfig(
-    vocab_size=1024, d_model=768, n_layers=8, n_heads=12, n_kv_heads=4, head_dim=64, d_ff=2048, max_positions=512
+    vocab_size=1024, d_model=2048, n_layers=2, n_heads=16, n_kv_heads=4, head_dim=128, d_ff=4096, max_positions=512
 )
 VARIANTS = {"float32": None, "int8, a scale a row": (8, None), "int4, groups of 32": (4, 32)}
 PROMPT_TOKENS = 64

@@ -4,8 +4,8 @@ The kernels are private to PyTorch and may change, so nothing outside this file 
 always stand in. They read a quarter or an eighth of the bytes of float32, which is what decoding waits for.
 
 Chosen by measurement (benchmarks/quantized_linear.py, one core with AVX-512, batch 1, a matrix larger than the cache;
-times as fast as float32 F.linear): 8-bit kernel with bfloat16 activations 2.6, with float32 activations 0.2; 4-bit
-kernel 3.3; torch's dynamic layers by onednn 2.3, by fbgemm 4.4. Those round the activations to 8 bits as well (outputs
+times as fast as float32 F.linear): 8-bit kernel with bfloat16 activations 2.8, with float32 activations 0.2; 4-bit
+kernel 3.8; torch's dynamic layers by onednn 2.4, by fbgemm 4.3. Those round the activations to 8 bits as well (outputs
 off by 1.3 % in place of 0.9 %) and keep a form of the weights that can be neither read nor saved as codes.
 """
 
