@@ -5,8 +5,6 @@ best; then it measures both. A figure is the median of its repetitions.
 """
 
 import statistics
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +13,7 @@ import typer
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import nanolm
+from course.timing import take_turns
 from nanolm.budget import ModelShape, kv_cache_bytes
 from nanolm.checkpoint import find_folder
 from nanolm.model import NanoLM
@@ -68,18 +67,6 @@ def predict(counted: dict[str, float]) -> dict[str, float]:
         "arithmetic_seconds": counted["flops"] / rate,
         "operations_seconds": counted["torch_operations"] * operation,
     }
-
-
-def take_turns(calls: dict[str, Callable[[], Any]], repetitions: int) -> dict[str, list[float]]:
-    """Return the seconds of every call, in rounds in which each has one turn, after one round that does not count."""
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for round_number in range(repetitions + 1):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            if round_number:
-                seconds[name].append(time.perf_counter() - start)
-    return seconds
 
 
 def decode_seconds(ours: NanoLM, theirs: Any, n_tokens: int, repetitions: int) -> dict[str, Any]:

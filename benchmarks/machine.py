@@ -2,14 +2,14 @@
 
 import os
 import platform
-import re
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
+
+from nanolm.measurement import processor_name
 
 
 def describe() -> dict[str, Any]:
@@ -34,16 +34,6 @@ def one_line(machine: dict[str, Any]) -> str:
         f"{machine['processor']}, {threads}{' (BUSY with other work: measure again)' if busy else ''}, "
         f"torch {machine['torch']}, Python {machine['python']}"
     )
-
-
-def processor_name() -> str:
-    """Return the processor's name as its maker writes it, as far as the system tells."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        found = re.search(r"^model name\s*:\s*(.+)$", cpuinfo.read_text(encoding="utf-8"), re.MULTILINE)
-        if found:
-            return found[1].strip()
-    return platform.processor() or platform.machine()
 
 
 def read_bandwidth(n_bytes: int) -> float:

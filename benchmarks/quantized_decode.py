@@ -15,13 +15,13 @@ import torch
 import typer
 
 import nanolm
+from course.timing import take_turns
 from nanolm.config import ModelConfig
 from nanolm.model import NanoLM
 from nanolm.quantized_model import model_bytes, quantize_model
 from nanolm.sampling import Sampling
 
 from . import machine, report
-from .decode import take_turns
 
 # Wide and shallow: long rows are read fastest, and few layers have few small operations beside the reading.
 LARGE = ModelConfig(

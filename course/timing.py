@@ -6,7 +6,12 @@ from collections.abc import Callable
 
 
 def side_by_side(calls: dict[str, Callable[[], object]], repeats: int = 5) -> dict[str, float]:
-    """Return the median seconds of each call. They run in turn, `repeats` rounds after one that does not count.
+    """Return the median seconds of each call, taken in turns (`take_turns`)."""
+    return {name: statistics.median(seconds) for name, seconds in take_turns(calls, repeats).items()}
+
+
+def take_turns(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+    """Return the seconds of every call, in `repeats` rounds in which each has one turn, after one that does not count.
 
     A burst of other work on the machine then hits all of them, and the ratio of two medians stays fair.
 
@@ -22,4 +27,4 @@ def side_by_side(calls: dict[str, Callable[[], object]], repeats: int = 5) -> di
             call()
             if round_number:
                 seconds[name].append(time.perf_counter() - start)
-    return {name: statistics.median(times) for name, times in seconds.items()}
+    return seconds

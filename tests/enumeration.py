@@ -5,7 +5,7 @@ choices. No sampling is involved: the weights of all paths add up to 1, and the 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 
 
 class ScriptedDice:
@@ -36,23 +36,22 @@ class ScriptedDice:
 def exact_distribution(run: Callable[[ScriptedDice], Hashable]) -> dict[Hashable, float]:
     """Return {outcome: probability} of `run(dice)`, every path followed."""
     total: dict[Hashable, float] = defaultdict(float)
-    paths: list[tuple[int, ...]] = [()]
-    while paths:
-        dice = ScriptedDice(paths.pop())
-        outcome = run(dice)
-        total[outcome] += dice.weight
-        for step, branches in enumerate(dice.open_branches):
-            paths += [(*dice.taken[:step], branch) for branch in branches]
+    for outcome, weight in follow_all(run):
+        total[outcome] += weight
     return dict(total)
 
 
 def count_paths(run: Callable[[ScriptedDice], Hashable]) -> int:
     """Return how many paths `run(dice)` has."""
-    count, paths = 0, [()]
+    return sum(1 for _ in follow_all(run))
+
+
+def follow_all(run: Callable[[ScriptedDice], Hashable]) -> Iterator[tuple[Hashable, float]]:
+    """Yield (outcome, weight) of every path of `run(dice)`."""
+    paths: list[tuple[int, ...]] = [()]
     while paths:
         dice = ScriptedDice(paths.pop())
-        run(dice)
-        count += 1
+        outcome = run(dice)
+        yield outcome, dice.weight
         for step, branches in enumerate(dice.open_branches):
             paths += [(*dice.taken[:step], branch) for branch in branches]
-    return count

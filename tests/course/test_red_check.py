@@ -5,10 +5,10 @@ import shutil
 import nbformat
 import pytest
 
-from course.build import build_all, check_build
+from course.build import check_build
 from course.implementation import chosen
 from course.lesson import lessons
-from course.paths import ROOT, write
+from course.paths import ROOT
 from course.registry import registry
 from course.release import run_converter
 from course.runner import run_exercises
@@ -21,16 +21,6 @@ LESSONS = [lesson.name for lesson in lessons(ROOT / "solutions")]
 
 def test_every_built_file_matches_its_source():
     assert check_build() == []
-
-
-@pytest.fixture(scope="module")
-def untouched(tmp_path_factory):
-    """Every file of exercises/ as a build makes it, whatever the one in the repository holds by now."""
-    folder = tmp_path_factory.mktemp("untouched")
-    for path, text in build_all(ROOT).items():
-        if path.startswith("exercises/"):
-            write(folder / path.removeprefix("exercises/"), text)
-    return folder
 
 
 def test_every_graded_test_fails_on_untouched_exercises_as_not_written_in_one_line(untouched):

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from course.build import build_all
-from course.paths import ROOT, write
+from course.paths import ROOT
 from course.registry import find
 
 
@@ -18,16 +17,6 @@ def run(implementation, *arguments):
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8")
     return done.returncode, done.stdout + done.stderr
-
-
-@pytest.fixture(scope="module")
-def untouched(tmp_path_factory):
-    """exercises/ as a build makes it, whatever the one in the repository holds by now."""
-    folder = tmp_path_factory.mktemp("untouched")
-    for path, text in build_all(ROOT).items():
-        if path.startswith("exercises/"):
-            write(folder / path.removeprefix("exercises/"), text)
-    return folder
 
 
 @pytest.mark.parametrize("value", ["nowhere", "no/such/folder", "os", "3 x"])

@@ -1,0 +1,16 @@
+"""What the tests of the tool share."""
+
+import pytest
+
+from course.build import build_all
+from course.paths import ROOT, write
+
+
+@pytest.fixture(scope="session")
+def untouched(tmp_path_factory):
+    """Every file of exercises/ as a build makes it, whatever the one in the repository holds by now."""
+    folder = tmp_path_factory.mktemp("untouched")
+    for path, text in build_all(ROOT).items():
+        if path.startswith("exercises/"):
+            write(folder / path.removeprefix("exercises/"), text)
+    return folder
