@@ -112,6 +112,10 @@ class KVCache:
             return None
         return causal_mask(T, self.length + T, self.keys[0].device)
 
+    def _places(self, T: int) -> tuple[slice | Tensor, ...]:
+        """The index of the T new positions in whatever a layer keeps for each position, (B, K, capacity, …)."""
+        return slice(None), slice(None), slice(self.length, self.length + T)
+
     def _end_of(self, k: Tensor, v: Tensor) -> int:
         """Where the new positions end; an error where they do not fit. (A wrong shape might be broadcast unnoticed.)"""
         B, K, _, H = self.keys[0].shape
@@ -165,11 +169,9 @@ class RaggedKVCache(KVCache):
 
     def update(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """As KVCache.update, row b's positions starting at lengths[b]; S is the longest row + T."""
-        end = self._end_of(k, v)
-        positions = self._offset[:, None, None] + torch.arange(k.shape[2], device=k.device)  # (B, 1, T)
-        index = (self._rows, self._heads, positions)
-        self.keys[layer][index] = k.detach()
-        self.values[layer][index] = v.detach()
+        end, places = self._end_of(k, v), self._places(k.shape[2])
+        for all_of, new in ((self.keys[layer], k), (self.values[layer], v)):
+            all_of[places] = new.detach().to(all_of.dtype)  # unlike a slice, an index of tensors converts nothing
         return self.keys[layer][:, :, :end], self.values[layer][:, :, :end]
 
     def advance(self, n: int | list[int]) -> None:
@@ -196,6 +198,10 @@ class RaggedKVCache(KVCache):
         device = self.keys[0].device
         queries = self._offset[:, None] + torch.arange(T, device=device)  # (B, T)
         return (torch.arange(self.length + T, device=device) <= queries[..., None]).unsqueeze(1)
+
+    def _places(self, T: int) -> tuple[slice | Tensor, ...]:
+        positions = self._offset[:, None, None] + torch.arange(T, device=self._offset.device)  # (B, 1, T)
+        return self._rows, self._heads, positions
 
     def _set(self, lengths: list[int]) -> None:
         self.lengths, self.length = list(lengths), max(lengths)
