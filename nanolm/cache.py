@@ -164,7 +164,9 @@ class RaggedKVCache(KVCache):
         """Bytes that the rows' own tokens occupy."""
         return self.allocated_bytes * sum(self.lengths) // (self.capacity * self.batch_size)
 
-    def update(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    def update(
+        self, layer: int, k: Float[Tensor, "B K T H"], v: Float[Tensor, "B K T H"]
+    ) -> tuple[Float[Tensor, "B K S H"], Float[Tensor, "B K S H"]]:
         """As KVCache.update, row b's positions starting at lengths[b]; S is the longest row + T."""
         end, places = self._end_of(k, v), self._places(k.shape[2])
         for all_of, new in ((self.keys[layer], k), (self.values[layer], v)):
