@@ -156,7 +156,7 @@ class RaggedKVCache(KVCache):
 
     @property
     def offset(self) -> Tensor:
-        """Position of each row's next token, (B,)."""
+        """Position of each row's next token, (B,); its attribute `largest` is their maximum, an int."""
         return self._offset
 
     @property
@@ -205,3 +205,4 @@ class RaggedKVCache(KVCache):
     def _set(self, lengths: list[int]) -> None:
         self.lengths, self.length = list(lengths), max(lengths)
         self._offset = torch.tensor(self.lengths, device=self.keys[0].device)
+        self._offset.largest = self.length  # for `apply_rope`, which would have to wait for a GPU to know it
