@@ -98,7 +98,7 @@ MISTAKES = [
         "old": "first, second = (one.maximum - shift).exp(), (other.maximum - shift).exp()",
         "new": "first, second = (one.maximum - shift).exp(), torch.ones_like(shift)",
         "test": "test_merge_brings_both_states_to_the_larger_maximum",
-        "says": "Whichever has the smaller maximum",
+        "says": "whichever state has the smaller maximum",
     },
     {
         "name": "denominators of two states added as they are",
@@ -356,13 +356,13 @@ MISTAKES = [
         "says": "DID NOT RAISE",
     },
     {
-        "name": "one mask for all layers of a hybrid",
+        "name": "every layer of a hybrid whole",
         "week": 9,
         "file": "window.py",
-        "old": "return [masks[window] for window in self.windows]",
-        "new": "return masks[self.windows[0]]",
+        "old": "            if window is None\n",
+        "new": "            if window is None or True\n",
         "test": "test_a_model_with_a_hybrid_cache_gives_each_layer_its_own_window",
-        "says": "",
+        "says": "is each layer given the mask of its own window?",
     },
     {
         "name": "a ring of the whole capacity",
