@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from ._require import require_count
 from .cache import KVCache, causal_mask
 from .config import ModelConfig
 from .rope import apply_rope
@@ -72,6 +73,23 @@ def absorbed_attention(
     weights = latent_softmax(scores.view(B, N, T, -1), q.shape[-1] + q_rotary.shape[-1], mask)
     mixed = (weights.flatten(1, 2) @ latents).view(B, N, T, -1)  # (B, N, T, C)
     return torch.einsum("bntc,nuc->bntu", mixed, up_values)
+
+
+def latent_multiplications(T: int, S: int, head_dim: int, latent: LatentAttention) -> tuple[int, int]:
+    """Return how many multiplications `naive_attention` and `absorbed_attention` take for each row and head.
+
+    Naive: every position's key and value are made, C · (H + U) a position, and each query meets all S positions, H + R
+    for a score and U for a value. Absorbed: every query is brought to C numbers and its mixture back, C · (H + U) a
+    query, and it meets all positions with C + R for a score and C for a mixture. What a mask hides is computed too.
+    Long prompts on their own favour the first, few queries after a long past the second.
+
+    Raises:
+        ValueError: T or S not a whole number, 1 or more.
+    """
+    require_count(1, T=T, S=S)
+    C, R, U = latent.kv_latent_dim, latent.rotary_dim, latent.value_dim
+    up = C * (head_dim + U)
+    return S * up + T * S * (head_dim + R + U), T * up + T * S * (2 * C + R)
 
 
 def latent_softmax(
@@ -163,7 +181,8 @@ class MLA(nn.Module):
             )
         self.layer, self.theta, self.latent = layer, config.rope_theta, latent
         self.n_heads, self.head_dim = config.n_heads, config.head_dim
-        D, N, H, C, R, U = config.d_model, config.n_heads, config.head_dim, *_sizes(latent)
+        D, N, H = config.d_model, config.n_heads, config.head_dim
+        C, R, U = latent.kv_latent_dim, latent.rotary_dim, latent.value_dim
         self.q = _projection(D, N * (H + R), latent.q_latent_dim, config.norm_eps)
         self.down = nn.Linear(D, C + R, bias=False)
         self.norm = nn.RMSNorm(C, eps=config.norm_eps)
@@ -186,8 +205,8 @@ class MLA(nn.Module):
 
         `q` gives for each head H numbers and R to rotate; `down` gives C numbers, which `norm` makes the latent vector,
         and R for the rotary key. Latent vectors after the norm and rotary keys after the rotation are cached (not
-        counted: the caller advances), and all cached ones are attended to. One new position takes `absorbed_attention`,
-        more take `naive_attention`. The heads' results side by side go through `out`.
+        counted: the caller advances), and all cached ones are attended to, in the way that takes fewer multiplications.
+        The heads' results side by side go through `out`.
         """
         B, T, _ = x.shape
         H, R = self.head_dim, self.latent.rotary_dim
@@ -197,13 +216,10 @@ class MLA(nn.Module):
         latents, rotary_keys = self.norm(latents), apply_rope(rotary_keys[:, None], offset, self.theta)[:, 0]
         if cache is not None:
             latents, rotary_keys = cache.update(self.layer, latents, rotary_keys)
-        attention = absorbed_attention if T == 1 else naive_attention
+        naive, absorbed = latent_multiplications(T, latents.shape[1], H, self.latent)
+        attention = absorbed_attention if absorbed < naive else naive_attention
         mixed = attention(q, q_rotary, latents, rotary_keys, *self.up_projections(), mask)  # (B, N, T, U)
         return self.out(mixed.transpose(1, 2).reshape(B, T, -1))
-
-
-def _sizes(latent: LatentAttention) -> tuple[int, int, int]:
-    return latent.kv_latent_dim, latent.rotary_dim, latent.value_dim
 
 
 def _projection(D: int, width: int, through: int, eps: float) -> nn.Module:

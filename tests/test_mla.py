@@ -146,6 +146,33 @@ def test_naive_and_absorbed_attention_agree(T, past):
     assert close(naive_attention(*arguments), absorbed_attention(*arguments))
 
 
+# --- latent_multiplications --------------------------------------------------------------------------------------
+
+
+@pytest.mark.exercise("mla.latent_multiplications")
+def test_latent_multiplications_of_a_decode_step_and_a_prompt(impl):
+    deepseek = LatentAttention(kv_latent_dim=512, rotary_dim=64, value_dim=128)
+    # One query, 8,192 positions, H = 128. Naive: 8,192 · 512 · 256 + 8,192 · 320 = 1,073,741,824 + 2,621,440.
+    # Absorbed: 512 · 256 + 8,192 · 1,088 = 131,072 + 8,912,896; 119 times fewer.
+    naive, absorbed = impl.latent_multiplications(1, 8192, 128, deepseek)
+    assert naive != 131_072 + 2_621_440, "naive: keys and values are made for all S positions, not for the T queries"
+    assert absorbed != 1_073_741_824 + 8_912_896, "absorbed: the matrices meet the T queries, not the S positions"
+    assert (naive, absorbed) == (1_076_363_264, 9_043_968)
+    # A prompt of 1,000: 131,072,000 up in both ways, then 10⁶ · 320 against 10⁶ · 1,088.
+    assert impl.latent_multiplications(1000, 1000, 128, deepseek) == (451_072_000, 1_219_072_000)
+    # Per position that is far back: 131,072 + 320 T against 1,088 T; equal at T = 131,072 / 768 = 170.7.
+    naive, absorbed = impl.latent_multiplications(170, 10**6, 128, deepseek)
+    assert absorbed < naive, "170 queries after a long past: absorbing takes fewer"
+    naive, absorbed = impl.latent_multiplications(171, 10**6, 128, deepseek)
+    assert naive < absorbed, "171 queries after a long past: making keys and values takes fewer"
+
+
+@pytest.mark.exercise("mla.latent_multiplications")
+def test_latent_multiplications_refuse_what_is_no_count(impl):
+    assert_refuses("T", impl.latent_multiplications, 0, 5, 128, LATENT)
+    assert_refuses("S", impl.latent_multiplications, 1, 0, 128, LATENT)
+
+
 # --- MLACache ----------------------------------------------------------------------------------------------------
 
 

@@ -391,4 +391,13 @@ MISTAKES = [
         "test": "test_windowed_cache_bytes_of_a_hybrid_add_up_layer_by_layer",
         "says": "the windows have no effect",
     },
+    {
+        "name": "keys and values made for the queries only",
+        "week": 9,
+        "file": "mla.py",
+        "old": "return S * up + T * S * (head_dim + R + U)",
+        "new": "return T * up + T * S * (head_dim + R + U)",
+        "test": "test_latent_multiplications_of_a_decode_step_and_a_prompt",
+        "says": "made for all S positions",
+    },
 ]
