@@ -119,8 +119,9 @@ class NanoLM(nn.Module):
         _check_pass(tokens, cache, last)
         offset = 0 if cache is None else cache.offset
         mask = None if cache is None else cache.mask(tokens.shape[1])
+        masks = mask if isinstance(mask, list) else [mask] * len(self.layers)  # a hybrid cache has one a layer
         x = self.embedding(tokens)  # (B, T, D)
-        for layer in self.layers:
+        for layer, mask in zip(self.layers, masks, strict=True):
             x = layer(x, cache, offset, mask)
         if isinstance(last, Tensor):
             x = x[torch.arange(len(x), device=x.device), last].unsqueeze(1)

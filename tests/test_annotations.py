@@ -27,9 +27,12 @@ def assert_checked(name, function, *arguments):
 GENERATION = """
 from nanolm.dice import Dice
 from nanolm.drafts import ModelDraft, PromptLookupDraft
+from nanolm.flash import flash_attention, split_k_attention
+from nanolm.latent_model import LatentLM
 from nanolm.sampling import Sampling
 from nanolm.session import Session
 from nanolm.speculative import acceptance_rate, speculative_generate
+from nanolm.window import HybridKVCache
 
 torch.manual_seed(0)
 target, draft = tiny_model(0), tiny_model(1, n_layers=1)
@@ -38,6 +41,14 @@ assert len(target.generate([[1, 2, 3], [4, 5]], 6, sampling, Dice(0))) == 2
 for guesser in (ModelDraft(draft, sampling), PromptLookupDraft(target.config.vocab_size)):
     text, stats = speculative_generate(Session(target, sampling), guesser, [1, 2, 3, 1, 2], 8, 3, Dice(0))
     assert len(text) == stats.new_tokens == 8
+heads = [torch.randn(2, n, 5, 6) for n in (4, 2, 2)]
+assert flash_attention(*heads, tile=2).shape == (2, 4, 5, 6)
+assert split_k_attention(heads[0][:, :, :1], *heads[1:], 2, torch.tensor([5, 3])).shape == (2, 4, 1, 6)
+assert len(LatentLM().generate([1, 2, 3], 3)) == 3
+hybrid = HybridKVCache(target.config, [2, None, 4], dtype=torch.float64)
+for chunk in torch.tensor([[1, 2, 3, 4]]).split([3, 1], dim=1):
+    target(chunk, hybrid)
+    hybrid.advance(chunk.shape[1])
 rows = torch.full((2, 3, 4), 0.25, dtype=torch.float64)
 assert acceptance_rate(rows, rows).shape == (2, 3)
 assert_checked("draft_probs", acceptance_rate, rows, rows[..., :3])
