@@ -59,10 +59,14 @@ def load(
 
 
 def save(model: NanoLM, tokenizer: Tokenizer, folder: Path | str, dtype: torch.dtype = torch.float16) -> None:
-    """Write the model to a folder in the Hugging Face Llama layout; `load` and `transformers` read it."""
+    """Write the model to a folder in the Hugging Face Llama layout; `load` and `transformers` read it.
+
+    Raises:
+        ValueError: the model is quantized; nothing is written then.
+    """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     tensors = {key: value.detach().to("cpu", dtype).contiguous() for key, value in to_hf_tensors(model).items()}
+    folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     config = {**model.config.to_hf(), "dtype": str(dtype).removeprefix("torch.")}
     _write_json(folder / "config.json", config)
@@ -108,8 +112,19 @@ def from_hf_tensors(tensors: dict[str, Tensor], config: ModelConfig, source: str
 
 
 def to_hf_tensors(model: NanoLM) -> dict[str, Tensor]:
-    """Return the Llama tensors of a model: our joined matrices parted by rows."""
+    """Return the Llama tensors of a model: our joined matrices parted by rows.
+
+    Raises:
+        ValueError: a layer holds something else than weights, as those of a quantized model do.
+    """
     shapes, state, tensors = _hf_shapes(model.config), model.state_dict(), {}
+    strange = sorted({*state} - {ours for ours, _ in _names(model.config)} - {"head.weight"})
+    if strange:
+        layer, _, what = strange[0].rpartition(".")
+        raise ValueError(
+            f"{layer} of the model is of type {type(model.get_submodule(layer)).__name__} and holds {what}, for which "
+            "the Llama layout has no place: save a model before it is quantized, and quantize it again once loaded"
+        )
     for ours, theirs in _names(model.config):
         parts = state[ours].split([shapes[part][0] for part in theirs])
         tensors.update(zip(theirs, parts, strict=True))

@@ -50,11 +50,18 @@ def _angles(x: Tensor, offset: int | Tensor, theta: float) -> tuple[Tensor, Tens
     T, H = x.shape[-2:]
     if isinstance(offset, Tensor):
         positions = offset[:, None] + torch.arange(T, device=x.device)  # (B, T)
-        cos, sin = _table(H, theta, _table_size(int(positions.max()) + 1), x.dtype, x.device)
+        cos, sin = _table(H, theta, _table_size(_largest(offset) + T), x.dtype, x.device)
         return cos[positions].unsqueeze(1), sin[positions].unsqueeze(1)  # (B, 1, T, H)
     if offset < 0:
         raise ValueError(f"offset is {offset}; it counts the tokens before this pass, so it must be 0 or more")
     return _rows(H, theta, offset, T, x.dtype, x.device)
+
+
+def _largest(offset: Tensor) -> int:
+    # A tensor's number is known to the host only after a GPU has finished all it was given, here in every layer. Who
+    # made the tensor from numbers (RaggedKVCache) has noted their largest on it.
+    noted = getattr(offset, "largest", None)
+    return int(offset.max()) if noted is None else noted
 
 
 @lru_cache(maxsize=8)  # every layer of a pass asks for the same rows
