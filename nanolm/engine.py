@@ -358,7 +358,7 @@ class Engine:
                 n_running=len(plan.work),
                 n_waiting=len(scheduler.waiting),
                 n_blocks_used=scheduler.allocator.n_used,
-                n_blocks_cached=scheduler.prefix.n_evictable if scheduler.prefix else 0,
+                n_blocks_cached=scheduler.prefix.n_blocks if scheduler.prefix else 0,
                 n_preempted=len(plan.preempted),
             )
         )

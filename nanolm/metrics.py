@@ -69,7 +69,7 @@ class StepRecord:
         n_new_tokens: tokens that came out.
         n_running, n_waiting: requests with blocks and without, after the pass was planned.
         n_blocks_used: blocks that requests or the prefix cache hold.
-        n_blocks_cached: those of them that only the prefix cache holds, which can be evicted.
+        n_blocks_cached: those of them that the prefix cache holds, alone or beside requests.
         n_preempted: requests that lost their blocks.
     """
 
