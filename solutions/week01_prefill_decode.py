@@ -645,6 +645,9 @@ figures.show(
 #   comes close to the ratio of the bytes.
 # - **Choosing the token** is small here. With a vocabulary of 128,000 and top-p it is not always.
 #
+# If all four bars end far from the dashed line, on the same side, the machine was not equally busy in the two measurements.
+# Close what else is running and run again from `calibrate` on.
+#
 # This is what a roofline is good for: it says how fast it *could* be, and the gap asks a question. The bounds of this
 # course hold at full speed of the chip. In practice a good engine's step takes 1.2 to 2 times as long. The *ratios* hold
 # much better: twice the bytes take twice the time on a bad day, too.
