@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from .cli_bench import bench
 from .cli_size import size
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def info(model: Annotated[str, typer.Argument(help="The model to look at.")] = "
 
 
 app.command()(size)
+app.command()(bench)
 
 
 class Writer:
