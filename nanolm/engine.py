@@ -127,8 +127,8 @@ class Engine:
             stop: called with the new tokens so far after each; True ends the request.
 
         Raises:
-            ValueError: an empty prompt, a token outside the vocabulary, max_new_tokens below 1, or a text that is longer
-                than the context or than the whole pool. No other request is touched by that.
+            ValueError: an empty prompt, a token outside the vocabulary, max_new_tokens below 1, or a text that is
+                longer than the context or than the whole pool. No other request is touched by that.
         """
         require_count(1, max_new_tokens=max_new_tokens)
         check_prompts([prompt], max_new_tokens, self.model.config)
@@ -331,7 +331,7 @@ class Engine:
         return Output(request.id, added, request.finish_reason, metrics=request.metrics)
 
     def _fail(self, request: Request, why: str) -> Output:
-        """End a request that cannot go on; the blocks that nobody else holds are cleaned before the next one gets them."""
+        """End a request that cannot go on; blocks that nobody else holds are cleaned before the next one gets them."""
         own = [block for block in request.table.blocks if self.scheduler.allocator.references(block) == 1]
         self.cache.clear_blocks(own)
         request.error = why

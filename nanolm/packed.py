@@ -1,8 +1,8 @@
-"""One pass over the tokens of many requests, packed one behind the other: whole prompts, parts of prompts, single tokens.
+"""One pass over the tokens of many requests, packed one behind the other: whole prompts, parts of them, single tokens.
 
-A batch in rows would pad every row to the longest: one prompt of 200 tokens beside 31 requests that write one token each
-would run 6,400 positions for 231. Packed, the 231 tokens are the rows of one matrix, which is all that the linear layers
-want. Only attention has to know whose token is whose; it takes the requests with equally many tokens together.
+A batch in rows would pad every row to the longest: one prompt of 200 tokens beside 31 requests that write one token
+each would run 6,400 positions for 231. Packed, the 231 tokens are the rows of one matrix, which is all that the linear
+layers want. Only attention has to know whose token is whose; it takes the requests with equally many tokens together.
 
 (Yu 2022, "Orca", section 4.2, calls this selective batching.)
 """
@@ -63,11 +63,11 @@ class PackedBatch:
 
 
 def pack(spans: Sequence[Span], block_size: int, device: torch.device | str, dtype: torch.dtype) -> PackedBatch:
-    """Return the batch of one pass over all spans, at least one, sorted so that equal numbers of tokens are neighbours."""
+    """Return the batch of one pass over all spans, at least one, sorted so that equally many tokens are neighbours."""
     order = sorted(range(len(spans)), key=lambda i: len(spans[i].tokens))
     tokens, positions, slots, groups, ends = [], [], [], [], {}
-    for T, members in groupby(order, key=lambda i: len(spans[i].tokens)):
-        members, start = list(members), len(tokens)
+    for T, equally_long in groupby(order, key=lambda i: len(spans[i].tokens)):
+        members, start = list(equally_long), len(tokens)
         for i in members:
             span, where = spans[i], range(spans[i].past, spans[i].past + T)
             tokens += span.tokens
