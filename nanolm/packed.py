@@ -91,7 +91,9 @@ def _group(
     pasts = [span.past for span in spans]
     S = max(pasts) + T
     n_blocks = -(-S // block_size)
-    tables = torch.tensor([(*span.blocks[:n_blocks], *[0] * (n_blocks - len(span.blocks))) for span in spans])
+    # Filled up with a block of the row's own: what another row's block holds, a NaN perhaps, would pass the mask.
+    filled_up = [(*span.blocks[:n_blocks], *span.blocks[:1] * (n_blocks - len(span.blocks))) for span in spans]
+    tables = torch.tensor(filled_up)
     mask = None
     if min(pasts) < max(pasts):  # else the rows see alike, and `attend` knows what a causal pass sees
         last_seen = torch.tensor(pasts)[:, None] + torch.arange(T)  # (B, T)
