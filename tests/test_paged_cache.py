@@ -1,4 +1,4 @@
-"""The tensors of a paged cache against plain lists of positions, and its int8 kind against the contiguous int8 cache."""
+"""The tensors of a paged cache against plain lists of positions; its int8 kind against the contiguous int8 cache."""
 
 import pytest
 import torch
