@@ -116,7 +116,8 @@ class Scheduler:
         """Return the next pass. Its positions are reserved; `complete` has to follow once it has run.
 
         Who runs comes first, in order of admission; who writes never waits for another's prompt, so prompts share what
-        the budget leaves. Newcomers are admitted only if nobody had to give way: there is room, or there is not.
+        the budget leaves. Newcomers are admitted only if nobody had to give way: there is room, or there is not. While
+        there are requests, somebody runs: if all who could have run gave way, those who are left are asked again.
         """
         plan, budget = Plan(), self.max_tokens_per_step
         for_prompts = budget - sum(job.n_pending for job in self.running if job.is_decoding)
@@ -132,6 +133,10 @@ class Scheduler:
             at += 1
         if not plan.preempted:
             self.admit(plan, min(budget, for_prompts))
+        elif not plan.work:
+            again = self.schedule()
+            again.preempted[:0] = plan.preempted
+            return again
         return plan
 
     def admit(self, plan: Plan, budget: int) -> None:

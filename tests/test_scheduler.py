@@ -409,6 +409,18 @@ def test_the_last_one_gives_way_itself():
     assert scheduler.running == [a]
 
 
+def test_a_pass_serves_somebody_even_if_all_who_write_gave_way():
+    # One token a pass, which is d's, who writes; but d is the last, and there is no block for it. Its two are free
+    # then, and p runs a token of its prompt.
+    scheduler = made(n_blocks=3, max_tokens_per_step=1)
+    waiting(scheduler, Named("p", 4))
+    assert step(scheduler)[0] == "p1"
+    d = running(scheduler, "d", 8)
+    said, plan = step(scheduler)
+    assert said != "", "a pass without work: whoever waits for its result waits for nothing"
+    assert (said, plan.preempted, list(scheduler.waiting)) == ("p1", [d], [d])
+
+
 def test_as_many_give_way_as_needed_and_keep_their_order():
     # b and its fork t share two blocks: taking them from t frees none, so b gives way as well.
     scheduler = made(n_blocks=4)

@@ -100,6 +100,7 @@ class Serving(RuleBasedStateMachine):
             job.tokens += [*job.draft[: min(n_right, n_guessed)], next_token]
             del job.tokens[self.ends[job] :]
             self.scheduler.complete(job, len(job.tokens) - 1)
+            assert not job.draft, "a draft is good for one pass"
             if len(job.tokens) == self.ends[job]:
                 self._dismiss(job)
 
@@ -141,7 +142,7 @@ class Serving(RuleBasedStateMachine):
     def _run(self):
         before = self.line[:]
         plan = self.scheduler.schedule()
-        assert plan.work or plan.preempted or not before, "there are requests, and the pass serves none of them"
+        assert plan.work or not before, "there are requests, and the pass serves none of them"
         assert sum(n for _, n in plan.work) <= self.scheduler.max_tokens_per_step, "more tokens than the budget"
         for source, target in plan.copies:
             for place in range(self.size):
