@@ -595,12 +595,14 @@ def test_times_of_requests_and_passes(clock):
     assert (times.queue_seconds, times.ttft_seconds, times.end_to_end_seconds) == (29.0, 31.5, 31.5)
     assert math.isnan(times.tpot_seconds)
 
+    # 3, 4 and 5 positions in blocks of 4, then 2.
+    used = [record.n_blocks_used for record in engine.records]
+    assert used != [1, 1, 0, 0], "counted when those who ended had given their blocks back"
+    assert used == [1, 1, 2, 1]
     record = engine.records[0]
     assert (record.at, record.seconds, record.model_seconds) == (5.0, 2.5, 2.0)
     assert [(r.n_prefill_tokens, r.n_decode_tokens) for r in engine.records] == [(3, 0), (0, 1), (0, 1), (2, 0)]
     assert [(r.n_new_tokens, r.n_running, r.n_waiting) for r in engine.records] == [(1, 1, 1)] * 3 + [(1, 1, 0)]
-    # 3, 4 and 5 positions in blocks of 4, then 2: counted before the blocks of those that end are given back.
-    assert [r.n_blocks_used for r in engine.records] == [1, 1, 2, 1]
 
     total = engine.metrics
     assert (total.n_steps, total.seconds, total.own_share) == (4, 10.0, pytest.approx(0.2))

@@ -246,10 +246,11 @@ def test_blocks_needed_says_what_append_takes():
 def test_slot_mapping_of_a_scattered_table(impl):
     # Blocks of 4: position 0 is place 0 of block 7, slot 28; position 5 is place 1 of block 2, slot 9.
     table = table_of(impl, 0)[1]
-    table.blocks, table.length = [7, 2, 5], 10
+    table.blocks, table.length = [7, 2, 5, 0], 14
     slots = table.slot_mapping(0, 10)
     assert slots != [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], "a position is not a slot: go through the table"
-    assert slots[:2] != [7, 2], "// and % are swapped: position p lies in block p // block_size, at p % block_size"
+    assert slots[:2] != [28, 8], "// and % are swapped: position p lies in block p // block_size, at p % block_size"
+    assert slots[0] != 7, "a block has block_size slots: its first one is its number times block_size"
     assert slots == [28, 29, 30, 31, 8, 9, 10, 11, 20, 21]
     assert table.slot_mapping(3, 5) == [31, 8], "start is the first position wanted and stop the first that is not"
     assert table.slot_mapping(4, 4) == [], "no positions, no slots"

@@ -111,7 +111,7 @@ def test_admit_takes_requests_in_order_of_arrival(impl):
     scheduler, plan = made(impl, max_running=2), Plan()
     a, b, c = waiting(scheduler, Named("a", 3), Named("b", 2), Named("c", 1))
     scheduler.admit(plan, 100)
-    assert scheduler.running != [c, b], "the last of the line was served first"
+    assert scheduler.running[:1] != [c], "the last of the line was served first"
     assert scheduler.running == plan.admitted == [a, b], "who came first is served first, max_running in all"
     assert list(scheduler.waiting) == [c]
     assert shown(plan) == "a3 b2", "a newcomer runs its pending tokens in this very pass"
@@ -169,7 +169,7 @@ def test_admit_runs_no_more_tokens_than_the_budget(impl):
     scheduler, plan = made(impl), Plan()
     _, b, c = waiting(scheduler, Named("a", 4), Named("b", 5), Named("c", 1))
     scheduler.admit(plan, 6)
-    assert shown(plan) != "a4 b5", "the budget of 6 is for all newcomers together"
+    assert not shown(plan).startswith("a4 b5"), "the budget of 6 is for all newcomers together"
     assert shown(plan) == "a4 b2", "what is left of the budget is a first chunk of b"
     assert (b.table.length, b.n_pending) == (2, 5), "only this pass's positions are reserved, and none has run yet"
     assert list(scheduler.waiting) == [c], "without budget nobody is admitted"
@@ -506,7 +506,8 @@ def test_a_draft_runs_with_the_pass_and_what_was_refused_gives_its_blocks_back()
     assert (shown(plan), a.table.length, len(a.table.blocks)) == ("a5", 12, 3)
     a.tokens += [1, 50]
     scheduler.complete(a, 9)
-    assert (a.draft, a.n_pending, a.table.length, len(a.table.blocks)) == ([], 1, 9, 3)
+    assert a.table.length == 9, "the places of refused guesses are held still"
+    assert (a.draft, a.n_pending, len(a.table.blocks)) == ([], 1, 3)
     a.draft = [5, 6, 7, 8]
     scheduler.schedule()
     a.tokens += [60]
