@@ -36,6 +36,17 @@ def apply_rope(x: Float[Tensor, "B N T H"], offset: int | Tensor, theta: float =
     )
 
 
+def rotary_table(
+    H: int, theta: float, n_positions: int, dtype: torch.dtype, device: torch.device
+) -> tuple[Float[Tensor, "positions H"], Float[Tensor, "positions H"]]:
+    """Return cos and sin of the angle of every number at positions 0 … n_positions - 1, or a few more.
+
+    For passes whose positions are no range. sin is negated in its first half, which makes a turn of x
+    `x * cos + x.roll(H // 2, dims=-1) * sin`.
+    """
+    return _table(H, theta, _table_size(n_positions), dtype, device)
+
+
 def _angles(x: Tensor, offset: int | Tensor, theta: float) -> tuple[Tensor, Tensor]:
     """cos and sin of the angle of every number of x, (T, H) or (B, 1, T, H); sin is negated in its first half."""
     T, H = x.shape[-2:]

@@ -110,7 +110,7 @@ def packed_forward(model: NanoLM, batch: PackedBatch, cache: PagedKVCache) -> Fl
     request alone would get, up to the order in which sums are taken.
     """
     N, K, H = model.config.n_heads, model.config.n_kv_heads, model.config.head_dim
-    x = model.embedding(batch.tokens)  # (n, D)
+    x = model.embedding(batch.tokens.unsqueeze(0))  # (1, n, D), to the layers one row of n positions
     cos, sin = rotary_table(H, model.config.rope_theta, batch.n_positions, x.dtype, x.device)
     cos, sin = cos[batch.positions].unsqueeze(1), sin[batch.positions].unsqueeze(1)  # (n, 1, H)
     for index, layer in enumerate(model.layers):
@@ -120,7 +120,7 @@ def packed_forward(model: NanoLM, batch: PackedBatch, cache: PagedKVCache) -> Fl
         cache.write(index, rotated[:, N:], heads[:, N + K :], batch.slots)
         x = x + layer.attention.out(_attend(rotated[:, :N], batch.groups, index, cache))
         x = x + layer.feedforward(layer.feedforward_norm(x))
-    return model.head(model.norm(x[batch.scored]))
+    return model.head(model.norm(x[:, batch.scored]))[0]
 
 
 def _attend(q: Float[Tensor, "n N H"], groups: list[_Group], layer: int, cache: PagedKVCache) -> Float[Tensor, "n NH"]:

@@ -14,6 +14,7 @@ import torch
 from tiny_models import tiny_model
 from nanolm.dice import Dice
 from nanolm.drafts import ModelDraft, PromptLookupDraft
+from nanolm.engine import Engine
 from nanolm.sampling import Sampling
 from nanolm.session import Session
 from nanolm.speculative import acceptance_rate, speculative_generate
@@ -25,6 +26,9 @@ assert len(target.generate([[1, 2, 3], [4, 5]], 6, sampling, Dice(0))) == 2
 for guesser in (ModelDraft(draft, sampling), PromptLookupDraft(target.config.vocab_size)):
     text, stats = speculative_generate(Session(target, sampling), guesser, [1, 2, 3, 1, 2], 8, 3, Dice(0))
     assert len(text) == stats.new_tokens == 8
+for kind in ("float", "int8"):
+    engine = Engine(target, n_blocks=14, block_size=4, max_tokens_per_step=7, cache_kind=kind, draft=draft)
+    assert len(engine.generate([[1, 2, 3], [4, 5], [1, 2, 3, 4, 5, 6, 7, 8, 9]], 6, sampling)) == 3
 rows = torch.full((2, 3, 4), 0.25, dtype=torch.float64)
 assert acceptance_rate(rows, rows).shape == (2, 3)
 try:
