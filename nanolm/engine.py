@@ -88,6 +88,7 @@ class Engine:
         self.records: deque[StepRecord] = deque(maxlen=_MANY_RECORDS)
         self._requests: dict[int, Request] = {}
         self._ids = itertools.count()
+        self._copies: list[tuple[int, int]] = []
 
     @property
     def has_work(self) -> bool:
@@ -197,8 +198,11 @@ class Engine:
                 request.metrics.admitted_at = started
         if not plan.work:
             return []
+        self._copies += plan.copies
         try:
-            self.cache.copy_blocks(plan.copies)
+            # Made before anything is written, so that after a pass that failed here they can be made again.
+            self.cache.copy_blocks(self._copies)
+            self._copies = []
             logits, model_seconds = self._run(plan.work)
         except BaseException:
             for job, _ in plan.work:  # nothing was computed: the same pass can be tried again
@@ -224,10 +228,14 @@ class Engine:
             seeds: one a prompt; None means unseeded.
 
         Raises:
-            ValueError: what `add_request` refuses, before anything runs; a prompt's scores that are no numbers.
+            ValueError: what `add_request` refuses, before anything runs; numbers that are not one a prompt; a prompt's
+                scores that are no numbers.
         """
         limits = [max_new_tokens] * len(prompts) if isinstance(max_new_tokens, int) else max_new_tokens
         seeds = [None] * len(prompts) if seeds is None else seeds
+        for name, given in (("max_new_tokens", limits), ("seeds", seeds)):
+            if len(given) != len(prompts):
+                raise ValueError(f"{name} has {len(given)} entries; there are {len(prompts)} prompts, one for each")
         requests: list[Request] = []
         try:
             for prompt, limit, seed in zip(prompts, limits, seeds, strict=True):

@@ -424,6 +424,13 @@ def test_generate_refuses_before_anything_runs_and_leaves_nothing_behind():
     assert_nothing_held(engine)
 
 
+@pytest.mark.parametrize(("name", "n_new", "seeds"), [("max_new_tokens", [5], None), ("seeds", 5, [1, 2, 3])])
+def test_generate_refuses_numbers_that_are_not_one_a_prompt(name, n_new, seeds):
+    engine = engine_of()
+    assert_refuses(name, engine.generate, [[1, 2], [3]], n_new, ENDLESS, seeds)
+    assert not engine.has_work
+
+
 @pytest.mark.parametrize(
     ("name", "change"),
     [
@@ -565,6 +572,25 @@ def test_a_pass_that_raises_can_be_repeated(monkeypatch, guess):
     assert n_failed >= 3
     assert [texts[i] for i in ids] == [alone(COMMON[:n], 9) for n in (3, 9, 9, 12)]
     assert_nothing_held(engine)
+
+
+def test_a_copy_that_raises_is_made_before_the_pass_is_repeated(monkeypatch):
+    # The fork gets a block of its own in the plan; without the copy it would hold nothing of the text.
+    engine = engine_of(prefix_cache=False)
+    a = engine.add_request([1, 2, 3, 4, 5], 6, ENDLESS)
+    engine.step()
+    twin, real = engine.fork(a), engine.cache.copy_blocks
+
+    def once(copies):
+        assert copies, "two requests write into one block and none of them has a copy"
+        monkeypatch.setattr(engine.cache, "copy_blocks", real)
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(engine.cache, "copy_blocks", once)
+    with pytest.raises(RuntimeError):
+        engine.step()
+    texts, _ = run(engine)
+    assert texts[a] == texts[twin] == alone([1, 2, 3, 4, 5], 6)[1:]
 
 
 # --- times -------------------------------------------------------------------------------------------------------
