@@ -1,8 +1,8 @@
 """Which requests run in the next pass, and with how many tokens: the decisions of a serving engine, without a tensor.
 
-Every request is the same thing at every time: a list of tokens, of which the first n_computed are in the cache. A prompt
-is many pending tokens and a request that writes has one, so prefill in chunks, decoding, and the recomputation after a
-preemption are one rule: run pending tokens, as many as the budget allows.
+Every request is the same thing at every time: a list of tokens, of which the first n_computed are in the cache. A
+prompt is many pending tokens and a request that writes has one, so prefill in chunks, decoding, and the recomputation
+after a preemption are one rule: run pending tokens, as many as the budget allows.
 
 Requests are served in the order of arrival. Whoever came last gives way when blocks run out: its blocks are taken, its
 tokens kept, and once there is room they are computed again.
@@ -116,7 +116,8 @@ class Scheduler:
         """Return the next pass. Its positions are reserved; `complete` has to follow once it has run.
 
         Who runs comes first, in order of admission; who writes never waits for another's prompt, so prompts share what
-        the budget leaves. Newcomers are admitted only if nobody had to give way: there is room, or there is not.
+        the budget leaves. Newcomers are admitted only if nobody had to give way: there is room, or there is not. While
+        there are requests, somebody runs: if all who could have run gave way, those who are left are asked again.
         """
         plan, budget = Plan(), self.max_tokens_per_step
         for_prompts = budget - sum(job.n_pending for job in self.running if job.is_decoding)
@@ -132,15 +133,19 @@ class Scheduler:
             at += 1
         if not plan.preempted:
             self.admit(plan, min(budget, for_prompts))
+        elif not plan.work:
+            again = self.schedule()
+            again.preempted[:0] = plan.preempted
+            return again
         return plan
 
     def admit(self, plan: Plan, budget: int) -> None:
         """Move requests from waiting to running while there is room, and add their first tokens to the plan.
 
-        Strictly in order: if the first one waiting does not fit, nobody behind it is admitted. It fits if blocks for all
-        its pending tokens are free, not only for those of this pass. What the prefix cache holds of its beginning is not
-        run again, except for the last token: its pass gives the scores of the next one. A pass runs at most `budget`
-        tokens of newcomers in all, and at most max_running requests run.
+        Strictly in order: if the first one waiting does not fit, nobody behind it is admitted. It fits if blocks for
+        all its pending tokens are free, not only for those of this pass. What the prefix cache holds of its beginning
+        is not run again, except for the last token: its pass gives the scores of the next one. A pass runs at most
+        `budget` tokens of newcomers in all, and at most max_running requests run.
 
         Args:
             plan: is added to: work, and the requests admitted.
@@ -217,7 +222,7 @@ class Scheduler:
         return True
 
     def _free_up(self, n_blocks: int) -> bool:
-        """Have n free blocks, if need be by evicting from the prefix cache; False, and nothing evicted, if it is in vain."""
+        """Have n free blocks, if need be by evicting from the prefix cache; False, and nothing evicted, if in vain."""
         missing = n_blocks - self.allocator.n_free
         if missing > 0 and self.prefix is not None and self.prefix.n_evictable >= missing:
             self.prefix.evict(missing)

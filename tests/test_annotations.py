@@ -29,6 +29,7 @@ from nanolm.dice import Dice
 from nanolm.drafts import ModelDraft, PromptLookupDraft
 from nanolm.flash import flash_attention, split_k_attention
 from nanolm.latent_model import LatentLM
+from nanolm.engine import Engine
 from nanolm.sampling import Sampling
 from nanolm.session import Session
 from nanolm.speculative import acceptance_rate, speculative_generate
@@ -49,6 +50,9 @@ hybrid = HybridKVCache(target.config, [2, None, 4], dtype=torch.float64)
 for chunk in torch.tensor([[1, 2, 3, 4]]).split([3, 1], dim=1):
     target(chunk, hybrid)
     hybrid.advance(chunk.shape[1])
+for kind in ("float", "int8"):
+    engine = Engine(target, n_blocks=14, block_size=4, max_tokens_per_step=7, cache_kind=kind, draft=draft)
+    assert len(engine.generate([[1, 2, 3], [4, 5], [1, 2, 3, 4, 5, 6, 7, 8, 9]], 6, sampling)) == 3
 rows = torch.full((2, 3, 4), 0.25, dtype=torch.float64)
 assert acceptance_rate(rows, rows).shape == (2, 3)
 assert_checked("draft_probs", acceptance_rate, rows, rows[..., :3])
