@@ -103,7 +103,9 @@ class Api:
 
     async def metrics(self, request: Request) -> Response:
         """The engine's numbers as Prometheus text."""
-        return PlainTextResponse(self.thread.counters.text(self.thread.gauges()), media_type="text/plain; version=0.0.4")
+        return PlainTextResponse(
+            self.thread.counters.text(self.thread.gauges()), media_type="text/plain; version=0.0.4"
+        )
 
     async def models(self, request: Request) -> Response:
         """The one model."""

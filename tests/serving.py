@@ -95,7 +95,10 @@ async def serving(
     thread = EngineThread(engine, max_waiting)
     app = build_app(thread, byte_tokenizer(), "tiny", limits or Limits(grace_seconds=0))
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://test") as client,
+    ):
         yield Served(client, thread, app)
     assert thread.state == "closed"
     assert not any(each.name == "nanolm-engine" for each in threading.enumerate()), "the engine's thread lives on"

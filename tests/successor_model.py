@@ -34,6 +34,7 @@ def successor_model(text: str, max_positions: int = 256) -> NanoLM:
             d_ff=1,
             max_positions=max_positions,
             eos_token_ids=(END_ID,),
+            tie_embeddings=False,
         )
     ).requires_grad_(False)
     for weight in model.parameters():

@@ -198,7 +198,9 @@ def test_a_request_whose_last_output_is_lost_with_a_failed_pass_hears_of_it(capl
 
     async def scenario():
         async with running() as thread:
-            broken(thread.engine, RuntimeError("too late"), at_call=1, after_it=True)  # its only token is drawn, then lost
+            broken(
+                thread.engine, RuntimeError("too late"), at_call=1, after_it=True
+            )  # its only token is drawn, then lost
             _, output = await ticket_end(await thread.submit([asked([5], 1)]))
             assert output.finish_reason == "error"
             assert_nothing_left(thread.engine)
@@ -297,7 +299,12 @@ def test_counters_and_gauges_say_what_was_served():
 
     counters, gauges = asyncio.run(scenario())
     # Two prompts of 3 tokens and 3 decode passes for the tokens after the first, each of both.
-    assert (counters.n_steps, counters.n_prefill_tokens, counters.n_decode_tokens, counters.n_new_tokens) == (4, 6, 6, 8)
+    assert (counters.n_steps, counters.n_prefill_tokens, counters.n_decode_tokens, counters.n_new_tokens) == (
+        4,
+        6,
+        6,
+        8,
+    )
     assert counters.n_ended["length"] == 2 and counters.n_ttft == 2 and counters.n_inter_token == 6
     assert gauges["open_requests"] == gauges["running_requests"] == gauges["waiting_requests"] == 0
     text = counters.text(gauges)
