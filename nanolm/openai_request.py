@@ -13,7 +13,8 @@ from pydantic_core import from_json
 from .chat_template import END_OF_ANSWER, ROLES, chat_prompt
 from .sampling import Sampling
 
-MAX_CHOICES, MAX_STOPS, MAX_SEED = 8, 4, 2**63 - 1
+MAX_CHOICES, MAX_STOPS, MAX_STOP_LENGTH, MAX_SEED = 8, 4, 500, 2**63 - 1
+_STOPS_ALLOWED = f"a string, or up to {MAX_STOPS}, each of 1 to {MAX_STOP_LENGTH} characters"
 
 # Parameters of OpenAI's that are not done here, with the values that ask for nothing.
 _NOT_DONE: dict[str, Sequence[Any]] = {
@@ -79,7 +80,7 @@ class Request(BaseModel):
     top_p: float | None = Field(None, gt=0, le=1, description="a number above 0 and at most 1")
     top_k: int | None = Field(None, ge=1, description="a whole number, 1 or more")
     seed: int | None = Field(None, ge=0, le=MAX_SEED, description="a whole number from 0 to 2**63 - 1")
-    stop: str | list[str] | None = Field(None, description=f"a string, or up to {MAX_STOPS}, none of them empty")
+    stop: str | list[str] | None = Field(None, description=_STOPS_ALLOWED)
     n: int | None = Field(None, ge=1, le=MAX_CHOICES, description=f"a whole number from 1 to {MAX_CHOICES}")
     stream: bool | None = Field(None, description="true or false")
     stream_options: StreamOptions | None = Field(None, description='{"include_usage": true or false}, with stream')
@@ -88,8 +89,8 @@ class Request(BaseModel):
     @classmethod
     def _check_stop(cls, stop: str | list[str] | None) -> str | list[str] | None:
         strings = [stop] if isinstance(stop, str) else stop or []
-        if len(strings) > MAX_STOPS or not all(strings):
-            raise ValueError("too many, or an empty one")
+        if len(strings) > MAX_STOPS or not all(1 <= len(string) <= MAX_STOP_LENGTH for string in strings):
+            raise ValueError(_STOPS_ALLOWED)
         return stop
 
     @property

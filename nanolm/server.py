@@ -103,9 +103,8 @@ class Api:
 
     async def metrics(self, request: Request) -> Response:
         """The engine's numbers as Prometheus text."""
-        return PlainTextResponse(
-            self.thread.counters.text(self.thread.gauges()), media_type="text/plain; version=0.0.4"
-        )
+        text = self.thread.counters.text(self.thread.gauges())
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     async def models(self, request: Request) -> Response:
         """The one model."""
@@ -123,10 +122,9 @@ class Api:
         deadline = asyncio.get_running_loop().time() + self.limits.max_seconds
         asked = parse(kind, await self._body(request, deadline))
         if asked.model != self.name:
-            raise Refusal(
-                404, f"no model {asked.model!r} is served; there is {self.name!r}", "model", "model_not_found"
-            )
-        prompt = self._prompt(asked)
+            why = f"no model {asked.model[:100]!r} is served; there is {self.name!r}"
+            raise Refusal(404, why, "model", "model_not_found")
+        prompt = await self._prompt(asked)
         answers = Answers(asked, self.tokenizer, self.config.eos_token_ids)
         ticket = await self._submit(asked, prompt, answers)
         form = AnswerFormat(self.name, kind is ChatRequest, asked.include_usage)
@@ -156,10 +154,11 @@ class Api:
             raise Refusal(408, f"the body did not come within {self.limits.max_seconds:g} seconds") from None
         return bytes(body)
 
-    def _prompt(self, asked: openai_request.Request) -> list[int]:
+    async def _prompt(self, asked: openai_request.Request) -> list[int]:
         """Return the prompt's tokens, if it is short enough."""
-        source = asked.prompt_source()
-        prompt = prompt_ids(source, self.config, self.tokenizer) if isinstance(source, str) else source
+        prompt = asked.prompt_source()
+        if isinstance(prompt, str):  # in a thread: a text as long as a body may be takes half a second
+            prompt = await asyncio.to_thread(prompt_ids, prompt, self.config, self.tokenizer)
         context = self.config.max_positions
         most = min(context - 1, self.limits.max_prompt_tokens or context)
         if len(prompt) > most:
@@ -192,9 +191,8 @@ async def _events(
 ) -> AsyncGenerator[str, None]:
     """Yield the answers as server-sent events; what goes wrong on the way is the last of them."""
     try:
-        for index in range(len(answers.reasons)):
-            if form.chat:
-                yield event(form.opening(index))
+        for index in range(len(answers.reasons) if form.chat else 0):
+            yield event(form.opening(index))
         while not answers.are_complete:
             index, text = await answers.next(ticket, deadline)
             if text:

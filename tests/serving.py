@@ -97,6 +97,7 @@ async def serving(
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with (
         app.router.lifespan_context(app),
+        asyncio.timeout(3 * PATIENCE_SECONDS),
         httpx.AsyncClient(transport=transport, base_url="http://test") as client,
     ):
         yield Served(client, thread, app)
