@@ -1,4 +1,4 @@
-"""The command `nanolm`: write a text, or look at a model.
+"""The command `nanolm`: write a text, look at a model, serve it.
 
 It turns options into calls and results into tables; all the work is done elsewhere. Torch takes seconds to import, so
 whatever needs it is imported inside the commands: `nanolm --help` answers at once.
@@ -6,20 +6,20 @@ whatever needs it is imported inside the commands: `nanolm --help` answers at on
 
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from .cli_bench import bench
+from .cli_model import BAD_REQUEST, MACHINE, Device, Draft, Gamma, NumberType, load_draft, load_model, one_line
+from .cli_serve import serve
 from .cli_size import size
 
 if TYPE_CHECKING:
-    from .drafts import PromptLookupDraft
     from .model import NanoLM
     from .speculative import SpecDecodeStats
     from .tokenizer import Tokenizer
@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 # Read by torch at import: threads that wait for work asleep, not spinning, leave a busy machine usable.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-PROMPT_LOOKUP = "prompt-lookup"
-BAD_MODEL, BAD_REQUEST = 1, 2  # exit codes
-
-_SAMPLING, _SPECULATION, _MACHINE = "Choosing each token", "Speculation", "Machine"
+_SAMPLING = "Choosing each token"
 
 Prompt = Annotated[str, typer.Argument(help="The text to continue.", show_default=False)]
 Model = Annotated[str, typer.Option("--model", "-m", help="The model that writes.")]
@@ -40,17 +37,8 @@ Temperature = Annotated[float, typer.Option(help="0 is greedy, 1 as the model sa
 TopK = Annotated[int | None, typer.Option(help="Keep the k likeliest tokens.", rich_help_panel=_SAMPLING)]
 TopP = Annotated[float | None, typer.Option(help="Keep the fewest that reach p.", rich_help_panel=_SAMPLING)]
 Seed = Annotated[int | None, typer.Option(help="Makes the text repeatable.", rich_help_panel=_SAMPLING)]
-Draft = Annotated[
-    str | None,
-    typer.Option(help=f"What guesses ahead: a model, or {PROMPT_LOOKUP}.", rich_help_panel=_SPECULATION),
-]
-Gamma = Annotated[int, typer.Option(help="Tokens guessed a round, with --draft.", rich_help_panel=_SPECULATION)]
 CacheNumbers = Annotated[
-    Literal["float", "int8", "float8"], typer.Option(help="Numbers in the KV cache.", rich_help_panel=_MACHINE)
-]
-Device = Annotated[str, typer.Option(help="cpu, cuda or mps.", rich_help_panel=_MACHINE)]
-NumberType = Annotated[
-    Literal["float32", "bfloat16", "float16"], typer.Option(help="Number type to run in.", rich_help_panel=_MACHINE)
+    Literal["float", "int8", "float8"], typer.Option(help="Numbers in the KV cache.", rich_help_panel=MACHINE)
 ]
 
 app = typer.Typer(
@@ -79,18 +67,20 @@ def generate(
     cache_kind: CacheNumbers = "float",
 ) -> None:
     """Continue PROMPT, printing the new text as it is made."""
-    with _one_line(BAD_REQUEST):
+    with one_line(BAD_REQUEST):
         from .dice import Dice
         from .sampling import Sampling
 
         _check(prompt, gamma, seed, draft, cache_kind)
         sampling, dice = Sampling(temperature, top_k, top_p), Dice(seed)
-    target, tokenizer = _load(model, device, dtype)
-    guesser = None if draft is None else _load_draft(draft, tokenizer, device, dtype)
-    with _one_line(BAD_REQUEST):
+    target, tokenizer = load_model(model, device, dtype)
+    guesser = None if draft is None else load_draft(draft, tokenizer, device, dtype)
+    with one_line(BAD_REQUEST):
         from .drafts import speculate
+        from .text_stream import prompt_ids
 
-        ids, writer, counts = _ids(prompt, target, tokenizer), Writer(tokenizer, target.config.eos_token_ids), None
+        ids, counts = prompt_ids(prompt, target.config, tokenizer), None
+        writer = Writer(tokenizer, target.config.eos_token_ids)
         if guesser is None:
             target.generate(ids, max_new_tokens, sampling, dice, writer.write, cache_kind)
         else:
@@ -104,7 +94,7 @@ def generate(
 @app.command()
 def info(model: Annotated[str, typer.Argument(help="The model to look at.")] = "target") -> None:
     """Show a model's shape, and the bytes of its weights and cache in each number type."""
-    loaded, tokenizer = _load(model, "cpu", "float32")
+    loaded, tokenizer = load_model(model, "cpu", "float32")
     from .checkpoint import find_folder
 
     folder = find_folder(model)
@@ -113,6 +103,7 @@ def info(model: Annotated[str, typer.Argument(help="The model to look at.")] = "
 
 app.command()(size)
 app.command()(bench)
+app.command()(serve)
 
 
 class Writer:
@@ -124,11 +115,7 @@ class Writer:
     """
 
     def __init__(self, tokenizer: "Tokenizer", end_tokens: Sequence[int]) -> None:
-        from tokenizers.decoders import DecodeStream
-
-        # Not Tokenizer.decode_stream, which asks for the next token: here the engine hands them over.
-        self._inner, self._stream = tokenizer.inner, DecodeStream(skip_special_tokens=True)
-        self._end_tokens, self.n_tokens = end_tokens, 0
+        self._decode, self._end_tokens, self.n_tokens = tokenizer.decoder(), end_tokens, 0
         self._start = self._latest = time.perf_counter()
         self.first: tuple[float, int] | None = None
 
@@ -138,7 +125,7 @@ class Writer:
             self.n_tokens += 1
             if token in self._end_tokens:
                 break
-            print(self._stream.step(self._inner, token) or "", end="", flush=True)
+            print(self._decode(token), end="", flush=True)
         self._latest = time.perf_counter()
         if self.first is None:
             self.first = self._latest - self._start, self.n_tokens
@@ -159,17 +146,6 @@ class Writer:
         return table
 
 
-@contextmanager
-def _one_line(exit_code: int) -> Iterator[None]:
-    """Turn an error that the engine explains into one line on stderr and the exit code."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        line = " ".join(str(error).split())
-        Console(stderr=True, soft_wrap=True).print(f"nanolm: {line}", markup=False, highlight=False)
-        raise typer.Exit(exit_code) from None
-
-
 def _check(prompt: str, gamma: int, seed: int | None, draft: str | None, cache_kind: str) -> None:
     if not prompt:
         raise ValueError("prompt is empty; give at least one character to continue")
@@ -181,38 +157,6 @@ def _check(prompt: str, gamma: int, seed: int | None, draft: str | None, cache_k
         raise ValueError(f"seed is {seed}; it must be from 0 to 2**63 - 1")
     if draft is not None and cache_kind != "float":
         raise ValueError(f"cache-kind is {cache_kind!r}; with a draft it must be 'float'")
-
-
-def _load(name: str, device: str, dtype: str) -> "tuple[NanoLM, Tokenizer]":
-    import torch
-
-    with _one_line(BAD_REQUEST):
-        cuda = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
-        devices = ["cpu", *(["cuda", *cuda] if cuda else []), *(["mps"] if torch.backends.mps.is_available() else [])]
-        if device not in devices:
-            raise ValueError(f"device is {device!r}; this machine has {', '.join(devices)}")
-    with _one_line(BAD_MODEL):
-        from .checkpoint import load
-
-        return load(name, device, getattr(torch, dtype))
-
-
-def _load_draft(name: str, tokenizer: "Tokenizer", device: str, dtype: str) -> "NanoLM | PromptLookupDraft":
-    from .drafts import PromptLookupDraft
-
-    if name == PROMPT_LOOKUP:
-        return PromptLookupDraft(tokenizer.vocab_size)
-    draft, its_tokenizer = _load(name, device, dtype)
-    with _one_line(BAD_REQUEST):
-        if its_tokenizer.inner.get_vocab() != tokenizer.inner.get_vocab():
-            raise ValueError(f"draft {name!r} has another vocabulary than the model; both must number the same tokens")
-    return draft
-
-
-def _ids(prompt: str, model: "NanoLM", tokenizer: "Tokenizer") -> list[int]:
-    """The prompt's tokens, behind the start token where the model has one: so began every text it was trained on."""
-    start = model.config.bos_token_id
-    return [*([] if start is None else [start]), *tokenizer.encode(prompt)]
 
 
 def _shape_table(name: str, folder: Path, model: "NanoLM", tokenizer: "Tokenizer") -> Table:
