@@ -2,12 +2,14 @@
 
 Both look like a `KVCache` from outside: floats go in, floats come out, so attention does not know. The memory is saved
 and the batch can grow; time is saved only by an attention kernel that reads the codes themselves, which this is not.
+Where numbers go is the cache's business and how they are kept is that of the kind, so each kind is ragged as well.
 """
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
-from .cache import KVCache
+from .cache import KVCache, RaggedKVCache
 from .config import ModelConfig
 from .float8 import FLOAT8, LARGEST_FLOAT8
 from .quantization import dequantize, quantize
@@ -46,7 +48,9 @@ class Int8KVCache(KVCache):
         """Bytes reserved for the full capacity, scales included."""
         return super().allocated_bytes + sum(t.nbytes for t in (*self.key_scales, *self.value_scales))
 
-    def update(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    def update(
+        self, layer: int, k: Float[Tensor, "B K T H"], v: Float[Tensor, "B K T H"]
+    ) -> tuple[Float[Tensor, "B K S H"], Float[Tensor, "B K S H"]]:
         """As KVCache.update, through codes: what comes back, past and new, is what the codes stand for, in `dtype`.
 
         Only the new positions are quantized, each head of each position a row of its own: 8 bits, symmetric absmax,
@@ -82,8 +86,18 @@ class Float8KVCache(KVCache):
         super().__init__(config, batch_size, capacity, FLOAT8, device)
         self.dtype = dtype
 
-    def update(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    def update(
+        self, layer: int, k: Float[Tensor, "B K T H"], v: Float[Tensor, "B K T H"]
+    ) -> tuple[Float[Tensor, "B K S H"], Float[Tensor, "B K S H"]]:
         """As KVCache.update; each number is rounded to 4 significant binary digits, off by at most a sixteenth."""
         # Past 448 the conversion gives NaN, not the largest number.
         keys, values = super().update(layer, *(x.clamp(-LARGEST_FLOAT8, LARGEST_FLOAT8) for x in (k, v)))
         return keys.to(self.dtype), values.to(self.dtype)
+
+
+class RaggedInt8KVCache(Int8KVCache, RaggedKVCache):
+    """An `Int8KVCache` whose rows have lengths of their own."""
+
+
+class RaggedFloat8KVCache(Float8KVCache, RaggedKVCache):
+    """A `Float8KVCache` whose rows have lengths of their own."""
