@@ -6,7 +6,6 @@ to the device alone, and a loop over experts would have to wait for it.
 
 from itertools import pairwise
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -20,7 +19,7 @@ MOST_EXPERTS = 4096  # whose offsets a program can look at all at once
 def grouped_matmul(
     x: Float[Tensor, "P D"],
     weights: Float[Tensor, "E F D"],
-    offsets: Int[Tensor, "E+1"],
+    offsets: Int[Tensor, "bounds"],
     backend: Backend | None = None,
     check: bool | None = None,
 ) -> Float[Tensor, "P F"]:
@@ -32,7 +31,7 @@ def grouped_matmul(
     Args:
         x: rows sorted by expert.
         weights: one (F, D) matrix an expert, as F.linear takes it.
-        offsets: where the rows of each expert begin, and at last P.
+        offsets: E + 1 numbers, where the rows of each expert begin, and at last P.
         backend: who computes; None leaves it to `use`.
         check: look at the numbers in offsets (`check_offsets`). None: on a CPU yes, on a GPU no, where the host would
             have to wait for them. Unchecked, wrong offsets leave rows without a result, or read any memory there is.
@@ -64,7 +63,7 @@ def grouped_matmul(
     return _by_loop(x, weights, offsets.tolist())
 
 
-def check_offsets(offsets: Int[Tensor, "E+1"], P: int) -> None:
+def check_offsets(offsets: Int[Tensor, "bounds"], P: int) -> None:
     """Raise a ValueError unless the offsets run from 0 to P and never fall."""
     bounds = offsets.tolist()
     if bounds[0] != 0 or bounds[-1] != P:
@@ -81,8 +80,3 @@ def _by_loop(x: Tensor, weights: Tensor, bounds: list[int]) -> Tensor:
         if last > first:
             out[first:last] = F.linear(x[first:last], weights[expert])
     return out
-
-
-def offsets_of(counts: Int[Tensor, "E"]) -> Int[Tensor, "E+1"]:
-    """Return where each expert's rows begin, from how many it has; on a GPU without the host."""
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])

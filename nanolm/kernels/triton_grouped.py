@@ -62,7 +62,7 @@ def tiles_for(P: int, E: int, n_bytes: int) -> dict[str, int]:
 
 
 def grouped_product(
-    x: Float[Tensor, "P D"], weights: Float[Tensor, "E F D"], offsets: Int[Tensor, "E+1"]
+    x: Float[Tensor, "P D"], weights: Float[Tensor, "E F D"], offsets: Int[Tensor, "bounds"]
 ) -> Float[Tensor, "P F"]:
     """Launch the kernel on checked inputs; what has gaps in its last dimension is copied together."""
     x, weights = (t if t.stride(-1) == 1 else t.contiguous() for t in (x, weights))

@@ -58,6 +58,22 @@ def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
 
 
+def test_every_kernel_compiles_where_all_numbers_are_1():
+    """A number that is 1 at a launch becomes a constant, and not all that takes numbers takes constants."""
+    from nanolm.kernels import triton_grouped, triton_paged, triton_prefill, triton_quantized
+
+    small = {"G": 1, "H": 16, "H_TILE": 16}
+    for kernel, tiles in [
+        (triton_prefill.flash_prefill_kernel, {"H": 16, "H_TILE": 16, "T_TILE": 16, "S_TILE": 16}),
+        (triton_paged.paged_split_kernel, {**small, "G_TILE": 16, "S_TILE": 16}),
+        (triton_paged.paged_merge_kernel, {**small, "SPLITS_TILE": 1}),
+        (triton_quantized.quantized_matvec_kernel, {"BITS": 8, "R_TILE": 16, "O_TILE": 16, "C_TILE": 16}),
+        (triton_grouped.grouped_matmul_kernel, {"E_TILE": 16, "P_TILE": 16, "F_TILE": 16, "D_TILE": 16}),
+    ]:
+        numbers = [name for name in kernel.arg_names if not name.endswith("_ptr") and name not in (*tiles, "scale")]
+        assert compiled(kernel, "bf16", tiles | dict.fromkeys(numbers, 1)).asm["cubin"], kernel.__name__
+
+
 @pytest.mark.parametrize("floats", NUMBERS)
 @pytest.mark.parametrize("H", [64, 256])
 def test_the_prefill_kernel_compiles(floats, H):
