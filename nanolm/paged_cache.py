@@ -2,8 +2,8 @@
 
 It knows no requests: the caller says into which slots new positions go and which blocks a row reads (`paging` keeps
 those books). On a GPU a kernel follows the table while it attends (`kernels.paged_attention`); elsewhere blocks are
-gathered first, then attended to like any other cache. A gather copies what attention would have read anyway, so it costs
-about as much again.
+gathered first, then attended to like any other cache. A gather copies what attention would have read anyway, so it
+costs about as much again.
 """
 
 import torch
