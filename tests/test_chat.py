@@ -36,8 +36,8 @@ def twin(tmp_path_factory):
             "<|im_start|>assistant\nHello.<|im_end|>\n<|im_start|>user\nWho?<|im_end|>\n<|im_start|>assistant\n",
         ),
         (
-            [("developer", "Be brief."), ("user", " two  spaces \n")],
-            "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n two  spaces \n<|im_end|>\n"
+            [("developer", "Be brief."), ("user", "\n two  spaces \n")],
+            "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n\n two  spaces \n<|im_end|>\n"
             "<|im_start|>assistant\n",
         ),
     ],
@@ -144,10 +144,12 @@ def test_generate_answers_the_prompt_as_a_user_s_message(twin):
 
 @pytest.mark.parametrize("draft", [[], ["--draft", "prompt-lookup"]], ids=["alone", "with a draft"])
 def test_the_shipped_model_answers_on_one_line(draft):
-    result = run("generate", "7 + 8:", "--chat", "--max-new-tokens", 40, "--temperature", 0, "--stats", *draft)
-    assert result.exit_code == 0, result.output
-    assert result.stdout.count("\n") == 1 and not result.stdout.startswith(" ")
-    assert result.stdout.strip(), "an answer"
+    model, tokenizer = nanolm.load("target")
+    text = tokenizer.decode(model.generate([model.config.bos_token_id, *tokenizer.encode("7 + 8:")], 40))
+    answer, more = text.split("\n", 1)
+    assert answer.startswith(" ") and more, "this test needs a model that would go on, and begins with a space"
+    result = run("generate", "7 + 8:", "--chat", "--max-new-tokens", 40, "--temperature", 0, *draft)
+    assert result.stdout == answer.lstrip(" ") + "\n"
 
 
 def test_generate_puts_the_start_token_before_a_conversation(tmp_path):
