@@ -37,7 +37,7 @@ build: $(STAMP)  ## make notebooks/ and exercises/ from solutions/ and nanolm/
 $(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || \
 	  { echo ".venv has no pip, so it is half made: remove the folder .venv and run make again." >&2; exit 1; }
-	$(BIN)/python -m pip install --disable-pip-version-check -e '.[course,test,train]' -c constraints.txt
+	$(BIN)/python -m pip install --disable-pip-version-check -e '.[course,serve,test,train]' -c constraints.txt
 	@touch $@
 
 # The name of a Python does not say that it runs (version managers leave stand-ins), so each one is asked.

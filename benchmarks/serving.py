@@ -1,7 +1,7 @@
 """The serving engine against static batches, one request at a time, and transformers; and what a shared prefix spares.
 
-`python -m benchmarks.serving` replays the shipped trace, all 64 requests at once, in turns, and shows by a profile where
-the engine's time goes. Then 20 conversations share one prefix of about 1,000 tokens, with and without the prefix cache:
+`python -m benchmarks.serving` replays the shipped trace, all 64 requests at once, in turns, and shows by a profile
+where the engine's time goes. Then 20 conversations share one prefix of about 1,000 tokens, with and without the cache:
 the tokens to prefill are counted beforehand, and the time they should take is that of a prompt of as many tokens.
 """
 

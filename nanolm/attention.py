@@ -16,13 +16,14 @@ def attend(
     q: Float[Tensor, "B N T H"],
     k: Float[Tensor, "B K S H"],
     v: Float[Tensor, "B K S H"],
-    mask: Bool[Tensor, "..."] | None = None,
+    mask: Bool[Tensor, "..."] | Float[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "B N T H"]:
     """Return softmax(q·kᵀ / √H)·v, causal: the T queries are the last T of the S positions.
 
     Args:
-        mask: True where a query may see a key, (T, S) or (B, 1, T, S). None means causal, and each of the three
-            cases has a cheaper way than a mask: T = S is a prefill, T = 1 sees everything, else one is made.
+        mask: True where a query may see a key, (T, S) or (B, 1, T, S); or numbers to add, 0 there and -inf elsewhere.
+            None means causal, and each of the three cases has a cheaper way than a mask: T = S is a prefill, T = 1
+            sees everything, else one is made.
     """
     B, N, T, H = q.shape
     K, S = k.shape[1:3]

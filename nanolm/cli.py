@@ -1,4 +1,4 @@
-"""The command `nanolm`: write a text, or look at a model.
+"""The command `nanolm`: write a text, look at a model, serve it.
 
 It turns options into calls and results into tables; all the work is done elsewhere. Torch takes seconds to import, so
 whatever needs it is imported inside the commands: `nanolm --help` answers at once.
@@ -6,8 +6,7 @@ whatever needs it is imported inside the commands: `nanolm --help` answers at on
 
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,10 +15,11 @@ from rich.console import Console
 from rich.table import Table
 
 from .cli_bench import bench
+from .cli_model import BAD_REQUEST, MACHINE, Device, Draft, Gamma, NumberType, load_draft, load_model, one_line
+from .cli_serve import serve
 from .cli_size import size
 
 if TYPE_CHECKING:
-    from .drafts import PromptLookupDraft
     from .model import NanoLM
     from .speculative import SpecDecodeStats
     from .tokenizer import Tokenizer
@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 # Read by torch at import: threads that wait for work asleep, not spinning, leave a busy machine usable.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-PROMPT_LOOKUP = "prompt-lookup"
-BAD_MODEL, BAD_REQUEST = 1, 2  # exit codes
-
-_SAMPLING, _SPECULATION, _MACHINE = "Choosing each token", "Speculation", "Machine"
+_SAMPLING = "Choosing each token"
 
 Prompt = Annotated[str, typer.Argument(help="The text to continue.", show_default=False)]
 Model = Annotated[str, typer.Option("--model", "-m", help="The model that writes.")]
@@ -41,17 +38,8 @@ Temperature = Annotated[float, typer.Option(help="0 is greedy, 1 as the model sa
 TopK = Annotated[int | None, typer.Option(help="Keep the k likeliest tokens.", rich_help_panel=_SAMPLING)]
 TopP = Annotated[float | None, typer.Option(help="Keep the fewest that reach p.", rich_help_panel=_SAMPLING)]
 Seed = Annotated[int | None, typer.Option(help="Makes the text repeatable.", rich_help_panel=_SAMPLING)]
-Draft = Annotated[
-    str | None,
-    typer.Option(help=f"What guesses ahead: a model, or {PROMPT_LOOKUP}.", rich_help_panel=_SPECULATION),
-]
-Gamma = Annotated[int, typer.Option(help="Tokens guessed a round, with --draft.", rich_help_panel=_SPECULATION)]
 CacheNumbers = Annotated[
-    Literal["float", "int8", "float8"], typer.Option(help="Numbers in the KV cache.", rich_help_panel=_MACHINE)
-]
-Device = Annotated[str, typer.Option(help="cpu, cuda or mps.", rich_help_panel=_MACHINE)]
-NumberType = Annotated[
-    Literal["float32", "bfloat16", "float16"], typer.Option(help="Number type to run in.", rich_help_panel=_MACHINE)
+    Literal["float", "int8", "float8"], typer.Option(help="Numbers in the KV cache.", rich_help_panel=MACHINE)
 ]
 
 app = typer.Typer(
@@ -81,15 +69,15 @@ def generate(
     cache_kind: CacheNumbers = "float",
 ) -> None:
     """Continue PROMPT, or answer it, printing the new text as it is made."""
-    with _one_line(BAD_REQUEST):
+    with one_line(BAD_REQUEST):
         from .dice import Dice
         from .sampling import Sampling
 
         _check(prompt, gamma, seed, draft, cache_kind)
         sampling, dice = Sampling(temperature, top_k, top_p), Dice(seed)
-    target, tokenizer = _load(model, device, dtype)
-    guesser = None if draft is None else _load_draft(draft, tokenizer, device, dtype)
-    with _one_line(BAD_REQUEST):
+    target, tokenizer = load_model(model, device, dtype)
+    guesser = None if draft is None else load_draft(draft, tokenizer, device, dtype)
+    with one_line(BAD_REQUEST):
         from .drafts import speculate
 
         ids, ends = _ids_and_ends(prompt, target, tokenizer, chat)
@@ -107,7 +95,7 @@ def generate(
 @app.command()
 def info(model: Annotated[str, typer.Argument(help="The model to look at.")] = "target") -> None:
     """Show a model's shape, and the bytes of its weights and cache in each number type."""
-    loaded, tokenizer = _load(model, "cpu", "float32")
+    loaded, tokenizer = load_model(model, "cpu", "float32")
     from .checkpoint import find_model
     from .cli_info import bytes_table, shape_table
 
@@ -116,6 +104,7 @@ def info(model: Annotated[str, typer.Argument(help="The model to look at.")] = "
 
 app.command()(size)
 app.command()(bench)
+app.command()(serve)
 
 
 class Writer:
@@ -130,11 +119,8 @@ class Writer:
     """
 
     def __init__(self, tokenizer: "Tokenizer", end_tokens: Sequence[int], skip_space: bool = False) -> None:
-        from tokenizers.decoders import DecodeStream
-
-        # Not Tokenizer.decode_stream, which asks for the next token: here the engine hands them over.
-        self._inner, self._stream = tokenizer.inner, DecodeStream(skip_special_tokens=True)
-        self._end_tokens, self._skip_space, self.n_tokens = end_tokens, skip_space, 0
+        self._decode, self._end_tokens = tokenizer.decoder(), end_tokens
+        self._skip_space, self.n_tokens = skip_space, 0
         self._start = self._latest = time.perf_counter()
         self.first: tuple[float, int] | None = None
 
@@ -144,7 +130,7 @@ class Writer:
             self.n_tokens += 1
             if token in self._end_tokens:
                 break
-            text = self._stream.step(self._inner, token) or ""
+            text = self._decode(token)
             if self._skip_space:
                 text = text.lstrip(" ")
                 self._skip_space = not text
@@ -169,17 +155,6 @@ class Writer:
         return table
 
 
-@contextmanager
-def _one_line(exit_code: int) -> Iterator[None]:
-    """Turn an error that the engine explains into one line on stderr and the exit code."""
-    try:
-        yield
-    except (ValueError, OSError, ModuleNotFoundError) as error:
-        line = " ".join(str(error).split())
-        Console(stderr=True, soft_wrap=True).print(f"nanolm: {line}", markup=False, highlight=False)
-        raise typer.Exit(exit_code) from None
-
-
 def _check(prompt: str, gamma: int, seed: int | None, draft: str | None, cache_kind: str) -> None:
     if not prompt:
         raise ValueError("prompt is empty; give at least one character to continue")
@@ -191,32 +166,6 @@ def _check(prompt: str, gamma: int, seed: int | None, draft: str | None, cache_k
         raise ValueError(f"seed is {seed}; it must be from 0 to 2**63 - 1")
     if draft is not None and cache_kind != "float":
         raise ValueError(f"cache-kind is {cache_kind!r}; with a draft it must be 'float'")
-
-
-def _load(name: str, device: str, dtype: str) -> "tuple[NanoLM, Tokenizer]":
-    import torch
-
-    with _one_line(BAD_REQUEST):
-        cuda = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
-        devices = ["cpu", *(["cuda", *cuda] if cuda else []), *(["mps"] if torch.backends.mps.is_available() else [])]
-        if device not in devices:
-            raise ValueError(f"device is {device!r}; this machine has {', '.join(devices)}")
-    with _one_line(BAD_MODEL):
-        from .checkpoint import load
-
-        return load(name, device, getattr(torch, dtype))
-
-
-def _load_draft(name: str, tokenizer: "Tokenizer", device: str, dtype: str) -> "NanoLM | PromptLookupDraft":
-    from .drafts import PromptLookupDraft
-
-    if name == PROMPT_LOOKUP:
-        return PromptLookupDraft(tokenizer.vocab_size)
-    draft, its_tokenizer = _load(name, device, dtype)
-    with _one_line(BAD_REQUEST):
-        if its_tokenizer.inner.get_vocab() != tokenizer.inner.get_vocab():
-            raise ValueError(f"draft {name!r} has another vocabulary than the model; both must number the same tokens")
-    return draft
 
 
 def _ids_and_ends(

@@ -2,8 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,12 +13,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from .cli_model import BAD_REQUEST, one_line
+
 if TYPE_CHECKING:
     from .model import NanoLM
     from .replay import Replay
     from .traces import Trace
 
-BAD_REQUEST = 2  # exit code
 ENGINE, STATIC, ALONE, TRANSFORMERS = "engine", "static batches", "one at a time", "transformers"
 _PERCENTILES = (50, 95)
 _COLOURS = {ENGINE: "#0072b2", STATIC: "#d55e00", ALONE: "#009e73", TRANSFORMERS: "#cc79a7"}
@@ -52,7 +52,7 @@ def bench(
 ) -> None:
     """Replay a trace of requests against the engine, static batches and one request at a time, and compare."""
     console = Console()
-    with _one_line():
+    with one_line(BAD_REQUEST):
         if any(not r > 0 for r in rate or ()):
             raise ValueError(f"rate is {min(rate)}; requests arrive at a rate above 0 (leave it out for all at once)")
         import torch
@@ -197,13 +197,3 @@ def _at_once(trace: "Trace") -> "Trace":
     from .traces import all_at_once
 
     return all_at_once(trace)
-
-
-@contextmanager
-def _one_line() -> Iterator[None]:
-    """What cannot be done is said in one line."""
-    try:
-        yield
-    except (ValueError, OSError) as error:
-        Console(stderr=True, soft_wrap=True).print(f"nanolm: {error}", markup=False, highlight=False)
-        raise typer.Exit(BAD_REQUEST) from None

@@ -41,7 +41,7 @@ class Dice:
 
 
 def draw_rows(probs: Float[Tensor, "B V"], dice: Sequence[Dice]) -> list[int]:
-    """Return one index a row, row b drawn with dice[b]: what `dice[b].categorical(probs[b])` gives, all rows at once."""
+    """Return one index a row: what `dice[b].categorical(probs[b])` gives for row b, all rows at once."""
     totals = probs.double().cumsum(-1)  # (B, V)
     shares = [torch.rand((), generator=each.generator, dtype=torch.float64).item() for each in dice]
     points = torch.tensor(shares, dtype=torch.float64)[:, None] * totals[:, -1:]

@@ -8,6 +8,7 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -87,6 +88,7 @@ class Engine:
         self.records: deque[StepRecord] = deque(maxlen=_MANY_RECORDS)
         self._requests: dict[int, Request] = {}
         self._ids = itertools.count()
+        self._copies: list[tuple[int, int]] = []
 
     @property
     def has_work(self) -> bool:
@@ -127,8 +129,8 @@ class Engine:
             stop: called with the new tokens so far after each; True ends the request.
 
         Raises:
-            ValueError: an empty prompt, a token outside the vocabulary, max_new_tokens below 1, or a text that is longer
-                than the context or than the whole pool. No other request is touched by that.
+            ValueError: an empty prompt, a token outside the vocabulary, max_new_tokens below 1, or a text that is
+                longer than the context or than the whole pool. No other request is touched by that.
         """
         require_count(1, max_new_tokens=max_new_tokens)
         check_prompts([prompt], max_new_tokens, self.model.config)
@@ -196,16 +198,20 @@ class Engine:
                 request.metrics.admitted_at = started
         if not plan.work:
             return []
+        self._copies += plan.copies
         try:
-            self.cache.copy_blocks(plan.copies)
+            # Made before anything is written, so that after a pass that failed here they can be made again.
+            self.cache.copy_blocks(self._copies)
+            self._copies = []
             logits, model_seconds = self._run(plan.work)
         except BaseException:
             for job, _ in plan.work:  # nothing was computed: the same pass can be tried again
                 self.scheduler.complete(job, job.n_computed)
             raise
-        n_prefill = sum(n for job, n in plan.work if not job.is_decoding)
+        record = self._record(plan, started, model_seconds)
         outputs = self._give_tokens(plan.work, logits)
-        self._record(plan, outputs, started, model_seconds, n_prefill)
+        n_new_tokens = sum(len(output.tokens) for output in outputs)
+        self.records.append(replace(record, seconds=self.clock() - started, n_new_tokens=n_new_tokens))
         return outputs
 
     def generate(
@@ -222,24 +228,26 @@ class Engine:
             seeds: one a prompt; None means unseeded.
 
         Raises:
-            ValueError: what `add_request` refuses, before anything runs; a prompt's scores that are no numbers.
+            ValueError: what `add_request` refuses, before anything runs; numbers that are not one a prompt; a prompt's
+                scores that are no numbers.
         """
         limits = [max_new_tokens] * len(prompts) if isinstance(max_new_tokens, int) else max_new_tokens
         seeds = [None] * len(prompts) if seeds is None else seeds
-        ids: list[int] = []
+        for name, given in (("max_new_tokens", limits), ("seeds", seeds)):
+            if len(given) != len(prompts):
+                raise ValueError(f"{name} has {len(given)} entries; there are {len(prompts)} prompts, one for each")
+        requests: list[Request] = []
         try:
             for prompt, limit, seed in zip(prompts, limits, seeds, strict=True):
-                ids.append(self.add_request(prompt, limit, sampling, seed))
-            texts: dict[int, list[int]] = {i: [] for i in ids}
-            while any(i in self._requests for i in ids):
-                for output in self.step():
-                    if output.error is not None and output.id in texts:
-                        raise ValueError(output.error)
-                    texts.get(output.id, []).extend(output.tokens)
+                requests.append(self.request(self.add_request(prompt, limit, sampling, seed)))
+            while any(request.finish_reason is None for request in requests):
+                self.step()
+                for request in requests:
+                    request.raise_error()
         finally:
-            for i in ids:
-                self.abort(i)
-        return list(texts.values())
+            for request in requests:
+                self.abort(request.id)
+        return [request.new_tokens for request in requests]
 
     def stream(
         self, prompt: Sequence[int], max_new_tokens: int, sampling: Sampling | None = None, seed: int | None = None
@@ -249,16 +257,18 @@ class Engine:
         Raises:
             ValueError: what `add_request` refuses; scores that are no numbers.
         """
-        request_id = self.add_request(prompt, max_new_tokens, sampling, seed)
+        request, at = self.request(self.add_request(prompt, max_new_tokens, sampling, seed)), len(prompt)
         try:
-            while request_id in self._requests:
-                for output in self.step():
-                    if output.id == request_id:
-                        if output.error is not None:
-                            raise ValueError(output.error)
-                        yield from output.tokens
+            while True:
+                while at < len(request.tokens):  # several, where another's steps have served this request too
+                    yield request.tokens[at]
+                    at += 1
+                request.raise_error()
+                if request.finish_reason is not None:
+                    return
+                self.step()
         finally:
-            self.abort(request_id)
+            self.abort(request.id)
 
     def _draft_source(self, sampling: Sampling, capacity: int) -> ModelDraft | PromptLookupDraft | None:
         if isinstance(self.draft, NanoLM):
@@ -272,8 +282,13 @@ class Engine:
         writing = [request for request in self.scheduler.running if request.is_decoding]
         room = self.scheduler.max_tokens_per_step - len(writing)
         for request in writing:
-            gamma = min(self.gamma, request.n_left - 1, room)
-            request.draft, request.draft_probs = request.draft_source.propose(request.tokens, gamma, request.dice)
+            source, gamma = request.draft_source, min(self.gamma, request.n_left - 1, room)
+            request.draft = []
+            if source is None or gamma < 1:
+                continue
+            # It may have read guesses that were refused, or that have never been run: a pass failed, blocks were lost.
+            source.truncate(min(request.n_computed, source.length))
+            request.draft, request.draft_probs = source.propose(request.tokens, gamma, request.dice)
             room -= len(request.draft)
 
     def _run(self, work: list[Work]) -> tuple[Tensor, float]:
@@ -282,7 +297,8 @@ class Engine:
         for request, n in work:
             pending = [*request.tokens[request.n_computed :], *request.draft][:n]
             at_end = request.n_computed + n - len(request.tokens)  # guessed tokens in this pass; below 0: a chunk
-            spans.append(Span(pending, request.n_computed, request.table.blocks, max(0, at_end + 1)))
+            # The end of a chunk is scored too, only to see that it has scores: no NaN may get into the prefix cache.
+            spans.append(Span(pending, request.n_computed, request.table.blocks, max(1, at_end + 1)))
         batch = pack(spans, self.cache.block_size, self.model.device, self.cache.dtype)
         started = self.clock()
         logits = packed_forward(self.model, batch, self.cache)
@@ -295,18 +311,17 @@ class Engine:
         outputs, row, plain = [], 0, []
         finite = torch.isfinite(logits.amax(-1)).tolist()  # a row of -inf only, a NaN or an infinity: no finite largest
         for request, n in work:
-            n_rows = max(0, request.n_computed + n - len(request.tokens) + 1)
-            rows = range(row, row + n_rows)
-            row += n_rows
+            n_guessed = request.n_computed + n - len(request.tokens)  # below 0: a chunk
+            rows = range(row, row + max(1, n_guessed + 1))
+            row = rows.stop
             if not all(finite[r] for r in rows):
-                why = f"the scores after token {len(request.tokens)} hold NaN or infinity; the request was ended"
-                outputs.append(self._fail(request, why))
-            elif not n_rows:
+                outputs += self._judge(request, n, n_guessed)
+            elif n_guessed < 0:
                 self.scheduler.complete(request, request.n_computed + n)
-            elif n_rows == 1:
+            elif n_guessed == 0:
                 plain.append((request, rows[0]))
             else:
-                outputs.append(self._verify(request, n_rows - 1, logits[row - n_rows : row]))
+                outputs.append(self._verify(request, n_guessed, logits[rows.start : rows.stop]))
         tokens = _choose([request for request, _ in plain], logits, [r for _, r in plain])
         return outputs + [self._write(request, [token]) for (request, _), token in zip(plain, tokens, strict=True)]
 
@@ -321,19 +336,30 @@ class Engine:
             added = request.write(new, self.clock())
         except Exception as error:  # its stop condition is the caller's code; it must not take the others down
             return self._fail(request, f"the stop condition raised {error!r}; the request was ended")
-        n_computed = len(request.tokens) - 1
-        self.scheduler.complete(request, n_computed)
-        if request.draft_source is not None:
-            request.draft_source.truncate(min(n_computed, request.draft_source.length))
+        self.scheduler.complete(request, len(request.tokens) - 1)
         if request.finish_reason is None:
             return Output(request.id, added)
         self._finish(request, request.finish_reason)
         return Output(request.id, added, request.finish_reason, metrics=request.metrics)
 
+    def _judge(self, request: Request, n: int, n_guessed: int) -> list[Output]:
+        """End a request whose scores are no numbers; if a guess may be to blame, run it again without guesses."""
+        if n_guessed > 0:
+            self._clean_blocks(request)
+            self.scheduler.preempt(request)
+            request.draft_source = None
+            return []
+        n_read = request.n_computed + n
+        return [self._fail(request, f"the scores after token {n_read} hold NaN or infinity; the request was ended")]
+
+    def _clean_blocks(self, request: Request) -> None:
+        """Put zeros into the blocks that nobody else holds, before the next one gets them."""
+        references = self.scheduler.allocator.references
+        self.cache.clear_blocks([block for block in request.table.blocks if references(block) == 1])
+
     def _fail(self, request: Request, why: str) -> Output:
-        """End a request that cannot go on; the blocks that nobody else holds are cleaned before the next one gets them."""
-        own = [block for block in request.table.blocks if self.scheduler.allocator.references(block) == 1]
-        self.cache.clear_blocks(own)
+        """End a request that cannot go on."""
+        self._clean_blocks(request)
         request.error = why
         self._finish(request, "error")
         return Output(request.id, [], "error", why, request.metrics)
@@ -345,22 +371,22 @@ class Engine:
         self.scheduler.remove(request)
         del self._requests[request.id]
 
-    def _record(self, plan: Plan, outputs: list[Output], started: float, model_seconds: float, n_prefill: int) -> None:
+    def _record(self, plan: Plan, started: float, model_seconds: float) -> StepRecord:
+        """Return the record of a pass as things stand when it has run, before requests end and give blocks back."""
         scheduler = self.scheduler
-        self.records.append(
-            StepRecord(
-                at=started,
-                seconds=self.clock() - started,
-                model_seconds=model_seconds,
-                n_prefill_tokens=n_prefill,
-                n_decode_tokens=sum(n for _, n in plan.work) - n_prefill,
-                n_new_tokens=sum(len(output.tokens) for output in outputs),
-                n_running=len(plan.work),
-                n_waiting=len(scheduler.waiting),
-                n_blocks_used=scheduler.allocator.n_used,
-                n_blocks_cached=scheduler.prefix.n_blocks if scheduler.prefix else 0,
-                n_preempted=len(plan.preempted),
-            )
+        n_prefill = sum(n for job, n in plan.work if not job.is_decoding)
+        return StepRecord(
+            at=started,
+            seconds=0.0,
+            model_seconds=model_seconds,
+            n_prefill_tokens=n_prefill,
+            n_decode_tokens=sum(n for _, n in plan.work) - n_prefill,
+            n_new_tokens=0,
+            n_running=len(scheduler.running),
+            n_waiting=len(scheduler.waiting),
+            n_blocks_used=scheduler.allocator.n_used,
+            n_blocks_cached=scheduler.prefix.n_blocks if scheduler.prefix else 0,
+            n_preempted=len(plan.preempted),
         )
 
 

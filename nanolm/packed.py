@@ -1,8 +1,8 @@
-"""One pass over the tokens of many requests, packed one behind the other: whole prompts, parts of prompts, single tokens.
+"""One pass over the tokens of many requests, packed one behind the other: whole prompts, parts of them, single tokens.
 
-A batch in rows would pad every row to the longest: one prompt of 200 tokens beside 31 requests that write one token each
-would run 6,400 positions for 231. Packed, the 231 tokens are the rows of one matrix, which is all that the linear layers
-want. Only attention has to know whose token is whose; it takes the requests with equally many tokens together.
+A batch in rows would pad every row to the longest: one prompt of 200 tokens beside 31 requests that write one token
+each would run 6,400 positions for 231. Packed, the 231 tokens are the rows of one matrix, which is all that the linear
+layers want. Only attention has to know whose token is whose; it takes the requests with equally many tokens together.
 
 (Yu 2022, "Orca", section 4.2, calls this selective batching.)
 """
@@ -63,11 +63,11 @@ class PackedBatch:
 
 
 def pack(spans: Sequence[Span], block_size: int, device: torch.device | str, dtype: torch.dtype) -> PackedBatch:
-    """Return the batch of one pass over all spans, at least one, sorted so that equal numbers of tokens are neighbours."""
+    """Return the batch of one pass over all spans, at least one, sorted so that equally many tokens are neighbours."""
     order = sorted(range(len(spans)), key=lambda i: len(spans[i].tokens))
     tokens, positions, slots, groups, ends = [], [], [], [], {}
-    for T, members in groupby(order, key=lambda i: len(spans[i].tokens)):
-        members, start = list(members), len(tokens)
+    for T, equally_long in groupby(order, key=lambda i: len(spans[i].tokens)):
+        members, start = list(equally_long), len(tokens)
         for i in members:
             span, where = spans[i], range(spans[i].past, spans[i].past + T)
             tokens += span.tokens
@@ -91,7 +91,9 @@ def _group(
     pasts = [span.past for span in spans]
     S = max(pasts) + T
     n_blocks = -(-S // block_size)
-    tables = torch.tensor([(*span.blocks[:n_blocks], *[0] * (n_blocks - len(span.blocks))) for span in spans])
+    # Filled up with a block of the row's own: what another row's block holds, a NaN perhaps, would pass the mask.
+    filled_up = [(*span.blocks[:n_blocks], *span.blocks[:1] * (n_blocks - len(span.blocks))) for span in spans]
+    tables = torch.tensor(filled_up)
     mask = None
     if min(pasts) < max(pasts):  # else the rows see alike, and `attend` knows what a causal pass sees
         last_seen = torch.tensor(pasts)[:, None] + torch.arange(T)  # (B, T)
@@ -108,7 +110,7 @@ def packed_forward(model: NanoLM, batch: PackedBatch, cache: PagedKVCache) -> Fl
     request alone would get, up to the order in which sums are taken.
     """
     N, K, H = model.config.n_heads, model.config.n_kv_heads, model.config.head_dim
-    x = model.embedding(batch.tokens)  # (n, D)
+    x = model.embedding(batch.tokens.unsqueeze(0))  # (1, n, D), to the layers one row of n positions
     cos, sin = rotary_table(H, model.config.rope_theta, batch.n_positions, x.dtype, x.device)
     cos, sin = cos[batch.positions].unsqueeze(1), sin[batch.positions].unsqueeze(1)  # (n, 1, H)
     for index, layer in enumerate(model.layers):
@@ -118,7 +120,7 @@ def packed_forward(model: NanoLM, batch: PackedBatch, cache: PagedKVCache) -> Fl
         cache.write(index, rotated[:, N:], heads[:, N + K :], batch.slots)
         x = x + layer.attention.out(_attend(rotated[:, :N], batch.groups, index, cache))
         x = x + layer.feedforward(layer.feedforward_norm(x))
-    return model.head(model.norm(x[batch.scored]))
+    return model.head(model.norm(x[:, batch.scored]))[0]
 
 
 def _attend(q: Float[Tensor, "n N H"], groups: list[_Group], layer: int, cache: PagedKVCache) -> Float[Tensor, "n NH"]:

@@ -71,7 +71,7 @@ class PagedKVCache:
     ) -> tuple[Float[Tensor, "B K S H"], Float[Tensor, "B K S H"]]:
         """Return keys and values of each row's blocks in order, S = blocks · block_size positions.
 
-        A row with fewer blocks is filled up with any block's number; the caller masks what is not the row's own.
+        A row with fewer blocks is filled up with one of its own; the caller masks what lies behind the row's positions.
         """
         return self._gather(self.pools[layer], tables)
 
@@ -122,8 +122,15 @@ class Int8PagedKVCache(PagedKVCache):
         return [*self.pools, *self.scale_pools]
 
     def write(self, layer: int, k: Float[Tensor, "n K H"], v: Float[Tensor, "n K H"], slots: Int[Tensor, "n"]) -> None:
-        """As PagedKVCache.write, through codes: each head of each position is a row with a scale of its own."""
-        codes, scales = quantize(torch.stack([k, v]).transpose(1, 2), 8, scale_dtype=_SCALE_DTYPE)  # (2, K, n, H | 1)
+        """As PagedKVCache.write, through codes: each head of each position is a row with a scale of its own.
+
+        A row that holds NaN or infinity gets the scale NaN and comes back as NaN: its request will be found out by its
+        scores, and the others' rows are written all the same.
+        """
+        both = torch.stack([k, v]).transpose(1, 2)  # (2, K, n, H)
+        finite = both.isfinite().all(dim=-1, keepdim=True)
+        codes, scales = quantize(torch.where(finite, both, 0.0), 8, scale_dtype=_SCALE_DTYPE)
+        scales = torch.where(finite, scales, float("nan"))
         self.pools[layer].view(2, self.n_kv_heads, -1, self.head_dim).index_copy_(2, slots, codes)
         self.scale_pools[layer].view(2, self.n_kv_heads, -1, 1).index_copy_(2, slots, scales)
 

@@ -1,8 +1,8 @@
 """Paging: a cache in blocks of equal size, so that no request reserves memory for an answer it may never write.
 
-Bookkeeping only: which blocks are free, who holds which, where a position lies. There are no tensors here, and none are
-needed to test it; `paged_cache` keeps the numbers. The idea is that of virtual memory in an operating system: blocks are
-its pages, a block table its page table, and blocks can be shared until someone writes (copy on write).
+Bookkeeping only: which blocks are free, who holds which, where a position lies. There are no tensors here, and none
+are needed to test it; `paged_cache` keeps the numbers. The idea is that of virtual memory in an operating system:
+blocks are its pages, a block table its page table, and blocks can be shared until someone writes (copy on write).
 
 Source: Kwon 2023 ("Efficient memory management for large language model serving with PagedAttention", section 4).
 """
@@ -109,8 +109,8 @@ class BlockTable:
         """Reserve n more positions; return the copies (from block, to block) that have to be made before writing there.
 
         New blocks are allocated as soon as the held ones are full, never earlier. If the first new position falls into
-        a block that others hold too, this table gets a block of its own in its place (copy on write): the content has to
-        be copied, and the others keep the old one.
+        a block that others hold too, this table gets a block of its own in its place (copy on write): the content has
+        to be copied, and the others keep the old one.
 
         Raises:
             ValueError: n is negative.
@@ -159,6 +159,14 @@ class BlockTable:
         if self.blocks:
             raise ValueError(f"blocks of a prefix come first, and this table has {self.length} positions already")
         self.blocks, self.length = list(blocks), len(blocks) * self.block_size
+
+    def replace(self, blocks: Sequence[int]) -> None:
+        """Hold these blocks in place of its first ones, which have the same content; equal numbers stay as they are."""
+        for i, block in enumerate(blocks):
+            if block != self.blocks[i]:
+                self.allocator.share(block)
+                self.allocator.free(self.blocks[i])
+                self.blocks[i] = block
 
     def truncate(self, length: int) -> None:
         """Keep the first `length` positions and give back the blocks that none of them needs.

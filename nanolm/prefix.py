@@ -85,8 +85,8 @@ class RadixCache:
 
         Each block is shared once on the caller's behalf; the caller frees it like one of its own, and until then
         `evict` leaves it alone. The `last_used` of every node found becomes now. A node in the host store is brought
-        back first (`_bring_back`); where the allocator has no free block for it, the match ends. The statistics count
-        one look-up, all of `tokens` as looked up, and the tokens of the blocks found as hits.
+        back first (`_bring_back`, which evicts where no block is free); where there is no block for it, the match ends.
+        The statistics count one look-up, all of `tokens` as looked up, and the tokens of the blocks found as hits.
 
         Args:
             limit: only the first so many tokens may be found, so that some are left to be run.
@@ -193,8 +193,10 @@ class RadixCache:
         self._device_leaves.add(node)
 
     def _bring_back(self, node: Node) -> bool:
-        """Return whether the node is on the device, loading it from the host store if a block is free for it."""
+        """Return whether the node is on the device, loading it from the host store if a block can be had."""
         if node.block is None:
+            if not self.blocks.n_free:
+                self._evict_for(node)
             if not self.blocks.n_free:
                 return False
             block = self.blocks.allocate()
@@ -202,6 +204,16 @@ class RadixCache:
             self.statistics.n_loaded += 1
             self._place(node, block)
         return True
+
+    def _evict_for(self, node: Node) -> None:
+        """Evict a block, so that a node of the host store can come back; its own copy is not what makes room there.
+
+        Without this a full pool, which is what a cache soon has, would never take anything back.
+        """
+        handle, node.handle = node.handle, None
+        self.evict(1)
+        node.handle = handle
+        self._host_leaves.add(node)
 
     def _move_out(self, leaf: Node) -> None:
         """Free a leaf's device block; its contents go to the host store, or the leaf is forgotten."""

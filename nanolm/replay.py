@@ -64,11 +64,16 @@ class Replay:
 
 
 def replay_engine(
-    name: str, engine: Engine, trace: Sequence[Arrival], on_token: Callable[[int], None] | None = None
+    name: str,
+    engine: Engine,
+    trace: Sequence[Arrival],
+    on_token: Callable[[int], None] | None = None,
+    sampling: Sampling = EXACTLY,
 ) -> Replay:
     """Hand each request to the engine at its second and run passes until all are done.
 
     Args:
+        sampling: of every request; request i has seed i.
         on_token: called after every pass with the number of its new tokens, for a progress bar.
 
     Raises:
@@ -81,7 +86,7 @@ def replay_engine(
     while waiting or engine.has_work:
         while waiting and engine.clock() - start >= waiting[0][1].seconds:
             i, arrival = waiting.pop(0)
-            at[engine.add_request(prompts[i], arrival.n_output_tokens, EXACTLY)] = i
+            at[engine.add_request(prompts[i], arrival.n_output_tokens, sampling, seed=i)] = i
         if not engine.has_work:
             time.sleep(max(0.0, waiting[0][1].seconds - (engine.clock() - start)))
             continue

@@ -56,6 +56,11 @@ class Request(Job):
         """Tokens that may still be written."""
         return self.n_prompt + self.max_new_tokens - len(self.tokens)
 
+    def raise_error(self) -> None:
+        """Raise a ValueError if the request ended because something went wrong."""
+        if self.error is not None:
+            raise ValueError(self.error)
+
     def write(self, tokens: Sequence[int], at: float) -> list[int]:
         """Add tokens to the answer up to the one that ends it, and return those added."""
         added = []

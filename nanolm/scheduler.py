@@ -1,8 +1,8 @@
 """Which requests run in the next pass, and with how many tokens: the decisions of a serving engine, without a tensor.
 
-Every request is the same thing at every time: a list of tokens, of which the first n_computed are in the cache. A prompt
-is many pending tokens and a request that writes has one, so prefill in chunks, decoding, and the recomputation after a
-preemption are one rule: run pending tokens, as many as the budget allows.
+Every request is the same thing at every time: a list of tokens, of which the first n_computed are in the cache. A
+prompt is many pending tokens and a request that writes has one, so prefill in chunks, decoding, and the recomputation
+after a preemption are one rule: run pending tokens, as many as the budget allows.
 
 Requests are served in the order of arrival. Whoever came last gives way when blocks run out: its blocks are taken, its
 tokens kept, and once there is room they are computed again.
@@ -116,7 +116,8 @@ class Scheduler:
         """Return the next pass. Its positions are reserved; `complete` has to follow once it has run.
 
         Who runs comes first, in order of admission; who writes never waits for another's prompt, so prompts share what
-        the budget leaves. Newcomers are admitted only if nobody had to give way: there is room, or there is not.
+        the budget leaves. Newcomers are admitted only if nobody had to give way: there is room, or there is not. While
+        there are requests, somebody runs: if all who could have run gave way, those who are left are asked again.
         """
         plan, budget = Plan(), self.max_tokens_per_step
         for_prompts = budget - sum(job.n_pending for job in self.running if job.is_decoding)
@@ -124,7 +125,8 @@ class Scheduler:
         while at < len(self.running):  # a preemption takes from the end of this list
             job = self.running[at]
             n = min(job.n_pending, budget if job.is_decoding else min(budget, for_prompts))
-            if n > 0 and self._make_room(job, n, plan):
+            n = self._make_room(job, n, plan) if n > 0 else 0
+            if n > 0:
                 for_prompts -= 0 if job.is_decoding else n
                 budget -= n
                 plan.copies += job.table.append(n)
@@ -132,15 +134,19 @@ class Scheduler:
             at += 1
         if not plan.preempted:
             self.admit(plan, min(budget, for_prompts))
+        elif not plan.work:
+            again = self.schedule()
+            again.preempted[:0] = plan.preempted
+            return again
         return plan
 
     def admit(self, plan: Plan, budget: int) -> None:
         """Move requests from waiting to running while there is room, and add their first tokens to the plan.
 
-        Strictly in order: if the first one waiting does not fit, nobody behind it is admitted. It fits if blocks for all
-        its pending tokens are free, not only for those of this pass. What the prefix cache holds of its beginning is not
-        run again, except for the last token: its pass gives the scores of the next one. A pass runs at most `budget`
-        tokens of newcomers in all, and at most max_running requests run.
+        Strictly in order: if the first one waiting does not fit, nobody behind it is admitted. It fits if blocks for
+        all its pending tokens are free, not only for those of this pass. What the prefix cache holds of its beginning
+        is not run again, except for the last token: its pass gives the scores of the next one. A pass runs at most
+        `budget` tokens of newcomers in all, and at most max_running requests run.
 
         Args:
             plan: is added to: work, and the requests admitted.
@@ -148,6 +154,8 @@ class Scheduler:
         """
         while self.waiting and len(self.running) < self.max_running and budget > 0:
             job = self.waiting[0]
+            if not self._may_fit(job):
+                return
             self._take_prefix(job)
             if not self._free_up(job.table.blocks_needed(job.n_pending)):
                 self._forget_blocks(job)
@@ -180,7 +188,8 @@ class Scheduler:
         job.table.truncate(n_computed)
         full = n_computed // self.block_size
         if self.prefix is not None and full > job.n_remembered:
-            self.prefix.insert(job.tokens[: full * self.block_size], job.table.blocks[:full])
+            kept = self.prefix.insert(job.tokens[: full * self.block_size], job.table.blocks[:full])
+            job.table.replace(kept)  # where somebody else has computed the same, one copy is enough
             job.n_remembered = full
 
     def fork(self, job: Job, twin: Job) -> None:
@@ -206,18 +215,31 @@ class Scheduler:
             self.waiting.remove(job)
         job.table.release()
 
-    def _make_room(self, job: Job, n: int, plan: Plan) -> bool:
-        """Have blocks for n more tokens of a running request, if need be by preempting the last ones; False: itself."""
+    def _make_room(self, job: Job, n: int, plan: Plan) -> int:
+        """Have blocks for n more tokens of a running request, if need be by preempting the last ones; return how many run.
+
+        0: it had to give way itself. Guesses are dropped before anybody loses blocks for them.
+        """
+        if job.draft and not self._free_up(job.table.blocks_needed(n)):
+            job.draft, n = [], 1
         while not self._free_up(job.table.blocks_needed(n)):
             victim = self.running[-1]
             self.preempt(victim)
             plan.preempted.append(victim)
             if victim is job:
-                return False
-        return True
+                return 0
+        return n
+
+    def _may_fit(self, job: Job) -> bool:
+        """Whether there may be room for a waiting request; asked each pass, so it leaves the prefix cache as it is."""
+        needed = blocks_for(len(job.tokens), self.block_size)
+        if needed <= self.allocator.n_free or self.prefix is None:
+            return needed <= self.allocator.n_free
+        cached = self.prefix.peek(job.tokens[:-1]) // self.block_size
+        return needed - cached <= self.allocator.n_free + self.prefix.n_evictable
 
     def _free_up(self, n_blocks: int) -> bool:
-        """Have n free blocks, if need be by evicting from the prefix cache; False, and nothing evicted, if it is in vain."""
+        """Have n free blocks, if need be by evicting from the prefix cache; False, and nothing evicted, if in vain."""
         missing = n_blocks - self.allocator.n_free
         if missing > 0 and self.prefix is not None and self.prefix.n_evictable >= missing:
             self.prefix.evict(missing)

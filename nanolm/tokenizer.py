@@ -1,6 +1,6 @@
 """Text to token ids and back: the `tokenizers` library, with the few calls the course needs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 
@@ -63,11 +63,16 @@ class Tokenizer:
 
         One whose last bytes never come is left out.
         """
+        step = self.decoder()
+        yield from filter(None, map(step, ids))
+
+    def decoder(self) -> Callable[[int], str]:
+        """Return a function that is handed one text's tokens, one a call, and returns the text that each completes.
+
+        The push side of `decode_stream`, for tokens that come from elsewhere. Special tokens are no text.
+        """
         stream = DecodeStream(skip_special_tokens=True)
-        for token in ids:
-            text = stream.step(self.inner, token)
-            if text:
-                yield text
+        return lambda token: stream.step(self.inner, token) or ""
 
     def save(self, path: Path | str) -> None:
         """Write the tokenizer.json."""

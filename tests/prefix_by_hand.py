@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+COMING = -1  # the block of what a match is bringing back, not known yet
+
 
 class OutOfBlocks(Exception):
     """No block is free."""
@@ -104,14 +106,22 @@ class NaiveCache:
     def peek(self, tokens: Sequence[int]) -> int:
         return max((len(p) for p in self.prefixes(tokens) if p in self.entries), default=0)
 
-    def expect_match(self, tokens: Sequence[int], limit: int, n_free: int) -> list[tuple[int, ...]]:
-        """The prefixes that a match must find: on the device, or loaded while a block is free."""
+    def match(self, tokens: Sequence[int], limit: int, n_free: int, held: Counter[int]) -> list[tuple[int, ...]]:
+        """The prefixes that a match must find: on the device, or brought back while a block is free or can be evicted.
+
+        Those brought back are in block COMING until `use` says where.
+        """
         found = []
         for prefix in self.prefixes(tokens[:limit]):
             entry = self.entries.get(prefix)
-            if entry is None or (entry.block is None and n_free == 0):
+            if entry is None:
                 break
-            n_free -= entry.block is None
+            if entry.block is None:
+                n_free = n_free or self.evict(1, held, [*found, prefix])
+                if not n_free:
+                    break
+                n_free -= 1
+                entry.block = COMING
             found.append(prefix)
         return found
 
@@ -120,16 +130,16 @@ class NaiveCache:
         self.now += 1
         for prefix, block in zip(prefixes, blocks, strict=True):
             entry = self.entries.setdefault(prefix, Entry(None, 0))
-            entry.block = block if entry.block is None else entry.block
+            entry.block = block if entry.block in (None, COMING) else entry.block
             entry.used = self.now
 
-    def evict(self, n: int, held: Counter[int]) -> int:
+    def evict(self, n: int, held: Counter[int], kept: Sequence[tuple[int, ...]] = ()) -> int:
         for n_freed in range(n):
             leaves = [p for p, e in self.entries.items() if e.block is not None and not self._behind(p, device=True)]
-            leaves = [p for p in leaves if not held[self.entries[p].block]]
+            leaves = [p for p in leaves if not held[self.entries[p].block] and p not in kept]
             if not leaves:
                 return n_freed
-            self._give_up(min(leaves, key=lambda p: self.entries[p].used))
+            self._give_up(min(leaves, key=lambda p: self.entries[p].used), kept)
         return n
 
     def n_evictable(self, held: Counter[int]) -> int:
@@ -143,10 +153,13 @@ class NaiveCache:
         longer = [p for p in self.entries if len(p) > len(prefix) and p[: len(prefix)] == prefix]
         return [p for p in longer if self.entries[p].block is not None] if device else longer
 
-    def _give_up(self, prefix: tuple[int, ...]) -> None:
+    def _give_up(self, prefix: tuple[int, ...], kept: Sequence[tuple[int, ...]]) -> None:
         on_host = [p for p, e in self.entries.items() if e.block is None]
         if self.host_capacity and len(on_host) == self.host_capacity:
-            ends = [p for p in on_host if not self._behind(p, device=False)]
+            ends = [p for p in on_host if not self._behind(p, device=False) and p not in kept]
+            if not ends:
+                del self.entries[prefix]
+                return
             del self.entries[min(ends, key=lambda p: self.entries[p].used)]
         if self.host_capacity:
             self.entries[prefix].block = None

@@ -29,6 +29,7 @@ from nanolm.dice import Dice
 from nanolm.drafts import ModelDraft, PromptLookupDraft
 from nanolm.flash import flash_attention, split_k_attention
 from nanolm.latent_model import LatentLM
+from nanolm.engine import Engine
 from nanolm.sampling import Sampling
 from nanolm.session import Session
 from nanolm.speculative import acceptance_rate, speculative_generate
@@ -49,6 +50,9 @@ hybrid = HybridKVCache(target.config, [2, None, 4], dtype=torch.float64)
 for chunk in torch.tensor([[1, 2, 3, 4]]).split([3, 1], dim=1):
     target(chunk, hybrid)
     hybrid.advance(chunk.shape[1])
+for kind in ("float", "int8"):
+    engine = Engine(target, n_blocks=14, block_size=4, max_tokens_per_step=7, cache_kind=kind, draft=draft)
+    assert len(engine.generate([[1, 2, 3], [4, 5], [1, 2, 3, 4, 5, 6, 7, 8, 9]], 6, sampling)) == 3
 rows = torch.full((2, 3, 4), 0.25, dtype=torch.float64)
 assert acceptance_rate(rows, rows).shape == (2, 3)
 assert_checked("draft_probs", acceptance_rate, rows, rows[..., :3])
@@ -72,8 +76,24 @@ for method in (gptq_linear, awq_linear):
 assert_checked("inputs", gptq_linear, tiny_model().layers[0].attention.out, torch.ones(24), 4)
 """
 
+FOR_A_GPU = """
+from nanolm import kernels
+from nanolm.cuda_graphs import StaticDecoder
 
-@pytest.mark.parametrize("run", [GENERATION, QUANTIZED], ids=["generation", "quantized"])
+heads, pool = [torch.randn(2, n, 5, 6) for n in (4, 2, 2)], torch.randn(2, 2, 4, 18)
+tables, lengths = torch.tensor([[3, 1], [2, 0]]), torch.tensor([4, 6])
+assert kernels.flash_attention(*heads).shape == (2, 4, 5, 6)
+assert kernels.paged_attention(heads[0][:, :, :1], *pool, tables, lengths, 2).shape == (2, 4, 1, 6)
+assert_checked("lengths", kernels.paged_attention, heads[0][:, :, :1], *pool, tables, lengths[:1], 2)
+codes, scales = torch.ones(3, 4, dtype=torch.int8), torch.ones(3, 2)
+assert kernels.quantized_matmul(torch.ones(2, 4), codes, scales, 8).shape == (2, 3)
+assert kernels.grouped_matmul(torch.ones(5, 4), torch.ones(2, 3, 4), torch.tensor([0, 1, 5])).shape == (5, 3)
+decoder = StaticDecoder(tiny_model(), (1, 2), 8)
+assert decoder.prefill([[1, 2, 3]]).shape == decoder.step(torch.tensor([4])).shape == (1, 11)
+"""
+
+
+@pytest.mark.parametrize("run", [GENERATION, QUANTIZED, FOR_A_GPU], ids=["generation", "quantized", "for a GPU"])
 def test_every_shape_in_a_run_through_the_engine_is_as_annotated(run):
     done = subprocess.run(
         [sys.executable, "-c", START + run], cwd=Path(__file__).parent, capture_output=True, text=True, encoding="utf-8"

@@ -139,6 +139,17 @@ def test_gptq_equals_solving_for_the_columns_left_at_every_step(impl, bits):
 
 
 @pytest.mark.exercise("calibrated_rounding.gptq")
+def test_gptq_of_the_worked_example(impl):
+    # Scale 0.7 / 7 = 0.1. Inputs 2 and 3 are equal: 0.26 becomes 0.3, and the 0.04 too much are taken out of the third,
+    # 0.26 - 0.04 / 1.01 = 0.2204 (damping 0.01), which becomes 0.2. Plain rounding gives 7, 3, 3.
+    weights = torch.tensor([[0.7, 0.26, 0.26]], dtype=torch.float64)
+    inputs = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]], dtype=torch.float64)
+    codes, scales = impl.gptq(weights, inputs, 4)
+    assert codes.tolist() != [[7, 3, 3]], "that is plain rounding: the third weight must make up for the second"
+    assert codes.tolist() == [[7, 3, 2]] and close(scales, torch.tensor([[0.1]], dtype=torch.float64))
+
+
+@pytest.mark.exercise("calibrated_rounding.gptq")
 @pytest.mark.parametrize(("bits", "group_size"), [(4, 16), (2, 8), (3, 24)])
 def test_gptq_takes_a_group_s_scales_when_it_is_reached(impl, bits, group_size):
     weights, inputs = random(6, 48), correlated_inputs()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from prefix_by_hand import FakeBlocks, FakeHost, NaiveCache
+from prefix_by_hand import COMING, FakeBlocks, FakeHost, NaiveCache
 from refusal import assert_refuses
 
 from nanolm import prefix
@@ -168,6 +168,22 @@ def test_match_ends_where_no_block_is_free_to_bring_back(impl):
     assert [cache.blocks.contents[block] for block in found] == [(1, 2), (1, 2, 3, 4)]
     assert sum(cache.blocks.counts) == 6, "two blocks held twice, two by others: only what is returned is pinned"
     assert cache.peek([1, 2, 3, 4, 5, 6]) == 6, "what cannot be brought back now stays in the host store"
+
+
+@pytest.mark.exercise("prefix.RadixCache.match")
+def test_match_brings_back_into_a_full_pool_what_others_can_make_room_for(impl):
+    # Three blocks hold 5 6 7 8 and 9 9, all unused; 1 2 and 3 4 wait in the host store, which is full.
+    cache = new_cache(impl, n_blocks=3, host_capacity=2)
+    remember(cache, [1, 2, 3, 4])
+    cache.evict(2)
+    remember(cache, [5, 6, 7, 8])
+    remember(cache, [9, 9])
+    found = cache.match([1, 2, 3, 4])
+    assert found, "the pool is full of blocks that nobody uses: one of them makes room for what comes back"
+    # For 1 2 the end of 5 6 7 8 has to go; the host store is full, and drops 3 4, not the copy that is asked for.
+    assert [cache.blocks.contents[block] for block in found] == [(1, 2)]
+    assert [cache.peek(text) for text in ([1, 2, 3, 4], [5, 6, 7, 8], [9, 9])] == [2, 4, 2]
+    assert (cache.n_blocks, cache.n_host_blocks, len(cache.host.copies)) == (3, 1, 1)
 
 
 @pytest.mark.exercise("prefix.RadixCache.match")
@@ -450,12 +466,12 @@ class SideBySide:
 
     def match(self, text):
         limit = max(0, len(text) - 1)
-        prefixes = self.naive.expect_match(text, limit, self.blocks.n_free)
+        prefixes = self.naive.match(text, limit, self.blocks.n_free, self.held)
         known = [self.naive.entries[p].block for p in prefixes]
         found = self.cache.match(text, limit)
         assert len(found) == len(prefixes), f"match found {len(found)} blocks of {text}; there are {len(prefixes)}"
         for tokens, before, block in zip(prefixes, known, found, strict=True):
-            assert before in (None, block), f"{tokens} was in block {before}; match said {block}"
+            assert before in (COMING, block), f"{tokens} was in block {before}; match said {block}"
             assert self.blocks.contents[block] == tokens, f"block {block} does not hold {tokens}"
         self.naive.use(prefixes, found)
         return found

@@ -1,0 +1,132 @@
+"""The engine put together from a student's parts: what is written takes its place in `nanolm`, the rest stays.
+
+This changes the modules of the running process for good, so it is done in a process of its own. Every part is counted:
+a report can say which parts did the work, and whose they were.
+"""
+
+import functools
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from types import FunctionType, ModuleType
+from typing import Any
+
+from .errors import CourseError
+from .implementation import Implementation
+from .registry import Exercise
+
+YOURS, REFERENCE = "yours", "reference"
+
+
+@dataclass
+class Part:
+    """One function or method that is an exercise.
+
+    Attributes:
+        exercise: the exercise it belongs to.
+        name: module.function or module.Class.method.
+        whose: YOURS or REFERENCE.
+        why: why it is the reference's; empty where it is not.
+        calls: how often it was called since it was put in place.
+    """
+
+    exercise: Exercise
+    name: str
+    whose: str
+    why: str = ""
+    calls: int = 0
+
+
+def assemble(implementation: Implementation, exercises: Sequence[Exercise]) -> list[Part]:
+    """Put every written exercise in the engine's place, in this process; return all parts, counted from now on."""
+    parts: list[Part] = []
+    pairs: list[tuple[Any, Any]] = []
+    spaces: list[dict[str, Any]] = []
+    for module_name, group in groupby(sorted(exercises, key=lambda each: each.module), key=lambda each: each.module):
+        reference = importlib.import_module(f"nanolm.{module_name}")
+        found = [
+            (Part(exercise, f"{module_name}.{target}", YOURS), target)
+            for exercise in group
+            for target in exercise.targets
+        ]
+        for part, target in found:
+            part.why = _why_not(implementation, module_name, target)
+            part.whose = REFERENCE if part.why else YOURS
+        written = [target for part, target in found if not part.why]
+        module = implementation.module(module_name, written) if written else reference
+        spaces.append(vars(module))
+        for part, target in found:
+            pairs += _place(part, target, reference, module if part.whose == YOURS else reference)
+        parts += [part for part, _ in found]
+    _exchange(pairs, spaces)
+    return parts
+
+
+def _why_not(implementation: Implementation, module_name: str, target: str) -> str:
+    """Why a target cannot be taken from the answers, in a few words; empty if it can."""
+    try:
+        module = implementation.module(module_name, [target])
+    except CourseError as error:
+        return str(error)
+    value = _look_up(module, target)
+    code = getattr(_plain(value), "__code__", None)
+    return "not written" if code is not None and "NotYetWritten" in code.co_names else ""
+
+
+def _place(part: Part, target: str, reference: ModuleType, module: ModuleType) -> list[tuple[Any, Any]]:
+    """Count the calls of a part; put a method into the engine's class; return what else has to be exchanged."""
+    if "." not in target:
+        counted = _counted(getattr(module, target), part)
+        return [(getattr(reference, target), counted), (getattr(module, target), counted)]
+    owner, _, method = target.rpartition(".")
+    home, mine = getattr(reference, owner), getattr(module, owner)
+    for name, value in vars(mine).items():  # its helpers come along; the methods asked for come one by one
+        if mine is not home and not name.startswith("__") and name not in vars(home):
+            setattr(home, name, value)
+    value = vars(mine)[method] if method in vars(mine) else vars(home)[method]
+    setattr(home, method, _counted(value, part))
+    return [] if mine is home else [(mine, home)]
+
+
+def _counted(value: Any, part: Part) -> Any:
+    """The same function, property or static method, whose calls are counted."""
+    if isinstance(value, property):
+        return property(_counted(value.fget, part), value.fset, value.fdel, value.__doc__)
+    if isinstance(value, staticmethod | classmethod):
+        return type(value)(_counted(value.__func__, part))
+    if not callable(value):
+        return value
+
+    @functools.wraps(value)
+    def counted(*arguments: Any, **options: Any) -> Any:
+        part.calls += 1
+        return value(*arguments, **options)
+
+    return counted
+
+
+def _exchange(pairs: list[tuple[Any, Any]], spaces: list[dict[str, Any]]) -> None:
+    """Wherever the engine or an answer knows the first of a pair by name, let it know the second."""
+    modules = [vars(module) for name, module in sys.modules.items() if name.partition(".")[0] == "nanolm" and module]
+    new = {id(old): by for old, by in pairs}
+    for space in [*modules, *spaces]:
+        for name, value in list(space.items()):
+            if id(value) in new:
+                space[name] = new[id(value)]
+
+
+def _look_up(module: ModuleType, target: str) -> Any:
+    owner, _, method = target.rpartition(".")
+    return vars(getattr(module, owner))[method] if owner else getattr(module, target)
+
+
+def _plain(value: Any) -> Callable[..., Any] | None:
+    if isinstance(value, property):
+        value = value.fget
+    if isinstance(value, staticmethod | classmethod):
+        value = value.__func__
+    while not isinstance(value, FunctionType) and hasattr(value, "__wrapped__"):
+        value = value.__wrapped__
+    return value

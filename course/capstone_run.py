@@ -1,0 +1,96 @@
+"""One replay of the capstone, in a process of its own: `python -m course.capstone_run` reads options and writes JSON.
+
+The options come on standard input and the result goes to standard output, so that the process which compares the
+student's engine with the reference shares nothing with either.
+"""
+
+import contextlib
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from .assembly import assemble
+from .errors import CourseError
+from .implementation import chosen
+from .registry import registry
+
+
+def run(options: dict[str, Any]) -> dict[str, Any]:
+    """Assemble the engine, replay the trace, return times, texts and parts as plain numbers."""
+    import torch
+
+    from nanolm.checkpoint import load
+    from nanolm.engine import Engine
+    from nanolm.pricing import cost_per_million
+    from nanolm.quantized_model import quantize_model
+    from nanolm.replay import replay_engine
+    from nanolm.sampling import Sampling
+    from nanolm.traces import all_at_once, load_trace, poisson
+
+    torch.set_num_threads(options["threads"])
+    parts = assemble(chosen(options["impl"]), registry())
+    model, _ = load(options["model"])
+    if options["weight_bits"] == 8:
+        model = quantize_model(model, 8, None)
+    trace = load_trace() if options["trace"] is None else load_trace(Path(options["trace"]))
+    trace = trace[: options["requests"]]
+    trace = (
+        poisson(options["rate"], len(trace), seed=0, requests=list(trace)) if options["rate"] else all_at_once(trace)
+    )
+    sampling = Sampling(options["temperature"], options["top_k"], options["top_p"], end_tokens=())
+    replay_engine("warm up", Engine(model, **options["engine"]), all_at_once(trace[:2]), sampling=sampling)
+    for part in parts:
+        part.calls = 0
+    engine = Engine(model, **options["engine"])
+    done = replay_engine("engine", engine, trace, sampling=sampling)
+    waits = sum(len(request.inter_token_seconds) for request in done.requests)
+    dollars = cost_per_million(1 / done.tokens_per_second, 1, options["dollars_per_hour"])
+    return {
+        "tokens_per_second": done.tokens_per_second,
+        "ttft_seconds": done.ttft_seconds(95),
+        "tpot_seconds": done.inter_token_seconds(95) if waits else 0.0,
+        "dollars_per_million": dollars,
+        "own_share": engine.metrics.own_share,
+        "texts": done.texts,
+        "parts": [
+            {
+                "number": part.exercise.number,
+                "exercise": part.exercise.name,
+                "part": part.name,
+                "whose": part.whose,
+                "why": part.why,
+                "calls": part.calls,
+            }
+            for part in parts
+        ],
+    }
+
+
+def main() -> None:
+    """Run once; an error of the student's code becomes a result too, with the place where it happened."""
+    options = json.loads(sys.stdin.read())
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # a print in an answer must not end up in the JSON
+            result = run(options)
+    except (CourseError, ValueError, OSError) as error:
+        result = {"error": str(error), "where": _where(error)}
+    except Exception as error:
+        result = {"error": f"{type(error).__name__}: {error}", "where": _where(error)}
+    print(json.dumps(result))
+
+
+def _where(error: BaseException) -> str:
+    """The innermost line outside libraries, as "file, line n, in function"."""
+    root = Path(__file__).parent.parent
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "site-packages" not in frame.filename]
+    if not frames:
+        return ""
+    path = Path(frames[-1].filename)
+    name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+    return f"{name}, line {frames[-1].lineno}, in {frames[-1].name}"
+
+
+if __name__ == "__main__":
+    main()

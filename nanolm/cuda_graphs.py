@@ -1,0 +1,176 @@
+"""Decoding with CUDA graphs: the hundreds of small operations of a step, recorded once and started together.
+
+At small batch a GPU finishes each operation sooner than the host can ask for the next. A CUDA graph asks once: it
+repeats what was recorded, with the recorded addresses and the recorded Python numbers. So nothing that changes from
+step to step may be a Python number or a new tensor. Tokens are copied into a fixed buffer, positions are a tensor that
+is changed in place, and the cache is read in full under a mask: what lies behind a row's length is read, and hidden.
+There is one graph for each of several batch sizes; a batch in between leaves rows idle. A step that waits for the host,
+such as a mixture of experts in a loop, cannot be recorded.
+
+Without a GPU the same step runs unrecorded, so that everything but the recording can be tested anywhere.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ._require import require_count
+from .cache import RaggedKVCache
+from .model import NanoLM, check_prompts, right_padded
+
+
+class StaticKVCache(RaggedKVCache):
+    """A ragged cache that stays at its addresses: the rows' lengths too, and every pass reads the whole capacity."""
+
+    _offset: Tensor | None = None
+
+    def update(
+        self, layer: int, k: Float[Tensor, "B K T H"], v: Float[Tensor, "B K T H"]
+    ) -> tuple[Float[Tensor, "B K S H"], Float[Tensor, "B K S H"]]:
+        """As RaggedKVCache.update, with S the capacity."""
+        super().update(layer, k, v)
+        return self.keys[layer], self.values[layer]
+
+    def mask(self, T: int) -> Bool[Tensor, "B 1 T S"]:
+        """As RaggedKVCache.mask, with S the capacity."""
+        device = self.keys[0].device
+        queries = self._offset[:, None] + torch.arange(T, device=device)  # (B, T)
+        return (torch.arange(self.capacity, device=device) <= queries[..., None]).unsqueeze(1)
+
+    def first_rows(self, n: int) -> "StaticKVCache":
+        """Return a cache of the first n rows in the same memory, the lengths on the device included.
+
+        Only this cache moves them: the one returned knows what the device knows, and its `lengths` stay as they are.
+        """
+        part = object.__new__(StaticKVCache)
+        part.__dict__ |= self.__dict__
+        part.batch_size, part.lengths = n, self.lengths[:n]
+        part.keys, part.values = ([x[:n] for x in tensors] for tensors in (self.keys, self.values))
+        part._rows = self._rows[:n]
+        part._share(self._offset[:n])
+        return part
+
+    def _set(self, lengths: list[int]) -> None:
+        self.lengths, self.length = list(lengths), max(lengths)
+        if self._offset is None:
+            self._share(torch.zeros(self.batch_size, dtype=torch.long, device=self.keys[0].device))
+        self._offset.copy_(torch.tensor(self.lengths))
+
+    def _share(self, offset: Tensor) -> None:
+        self._offset = offset
+        self._offset.largest = self.capacity - 1  # of any step, for `apply_rope`: its table of angles is fixed as well
+
+
+class _Step(NamedTuple):
+    """The buffer of a step's tokens, (size, 1), and what computes its scores, (size, V)."""
+
+    tokens: Int[Tensor, "size 1"]
+    run: Callable[[], Tensor]
+
+
+class StaticDecoder:
+    """A model's decode step for batches of several sizes, recorded as CUDA graphs where there is a GPU.
+
+    Attributes:
+        batch_sizes: what is recorded, from small to large.
+        cache: of the largest size. Its first rows are the batch.
+    """
+
+    def __init__(
+        self,
+        model: NanoLM,
+        batch_sizes: Sequence[int] = (1, 2, 4, 8),
+        capacity: int | None = None,
+        record: bool | None = None,
+    ) -> None:
+        """Prepare the steps; on a GPU each is run a few times and recorded.
+
+        Args:
+            capacity: positions of a row; None means the model's context. Every step reads all of them.
+            record: None means where the model is on a GPU.
+
+        Raises:
+            ValueError: no batch size, or one below 1; record without a GPU.
+        """
+        if not batch_sizes:
+            raise ValueError("batch_sizes is empty; give at least one")
+        for size in batch_sizes:
+            require_count(1, batch_sizes=size)
+        on_gpu = model.device.type == "cuda"
+        if record and not on_gpu:
+            raise ValueError(f"record is True and the model is on {model.device}; only a GPU records CUDA graphs")
+        self.model, self.batch_sizes = model, sorted(set(batch_sizes))
+        capacity = model.config.max_positions if capacity is None else capacity
+        self.cache = StaticKVCache(model.config, self.batch_sizes[-1], capacity, model.dtype, model.device)
+        self._records, self._pool, self._n = on_gpu if record is None else record, None, 0
+        # The largest first: the others' graphs find room in its memory.
+        self._steps = {size: self._prepare(size) for size in reversed(self.batch_sizes)}
+
+    @torch.inference_mode()
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> Float[Tensor, "n V"]:
+        """Return the scores behind each of n prompts, which are the batch from now on; what was cached is forgotten.
+
+        Raises:
+            ValueError: more prompts than the largest batch size; prompts with no room in the model or the capacity.
+        """
+        n, lengths = len(prompts), [len(prompt) for prompt in prompts]
+        check_prompts(prompts, 0, self.model.config)
+        if n > self.batch_sizes[-1]:
+            raise ValueError(f"prompts are {n}; the largest of batch_sizes is {self.batch_sizes[-1]}")
+        self.cache.truncate(0)
+        last = torch.tensor(lengths, device=self.model.device) - 1
+        tokens = right_padded(prompts, self.model.device)
+        logits = self.model(tokens, self.cache.first_rows(n), last)[:, -1]
+        self._n = n
+        self.cache.advance([*lengths, *[0] * (self.batch_sizes[-1] - n)])  # idle rows stay empty
+        return logits
+
+    @torch.inference_mode()
+    def step(self, tokens: Int[Tensor, "n"]) -> Float[Tensor, "n V"]:
+        """Return the scores behind one more token of each text.
+
+        Raises:
+            ValueError: not as many tokens as there were prompts; a cache that is full.
+        """
+        if not self._n or tokens.shape != (self._n,):
+            raise ValueError(f"tokens has shape {tuple(tokens.shape)}; it must be ({self._n},), as many as prompts")
+        if self.cache.length == self.cache.capacity:
+            raise ValueError(f"capacity is {self.cache.capacity} positions, and a text fills them: make it larger")
+        size = next(size for size in self.batch_sizes if size >= self._n)
+        step = self._steps[size]
+        step.tokens[: self._n, 0].copy_(tokens)
+        logits = step.run()[: self._n].clone()  # the next step writes its own into the same place
+        self.cache.advance([1] * self._n + [0] * (self.batch_sizes[-1] - self._n))
+        return logits
+
+    @torch.inference_mode()
+    def _prepare(self, size: int) -> _Step:
+        tokens, cache = torch.zeros(size, 1, dtype=torch.long, device=self.model.device), self.cache.first_rows(size)
+
+        def run() -> Tensor:
+            return self.model(tokens, cache)[:, -1]
+
+        return _Step(tokens, self._record(run) if self._records else run)
+
+    def _record(self, run: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        """Return what repeats the operations of `run`; it writes position 0 of empty rows, where a prompt will be."""
+        with torch.cuda.device(self.model.device):
+            stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                for _ in range(3):  # libraries choose their algorithms and tables are made: nothing to record
+                    run()
+            torch.cuda.current_stream().wait_stream(stream)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=self._pool):
+                logits = run()
+        self._pool = graph.pool()
+
+        def replay() -> Tensor:
+            graph.replay()
+            return logits
+
+        return replay
