@@ -58,7 +58,7 @@ class PlainText:
     system's message is a line of its own. Space around a content is dropped, and so may be that before an answer.
 
     Attributes:
-        stops: strings that end an answer and are no part of it.
+        stops: strings that end an answer and are no part of it: the end of the line.
     """
 
     stops: tuple[str, ...] = ("\n",)
@@ -73,8 +73,8 @@ class PlainText:
         return tokenizer.encode(text.removesuffix("\n"), special_tokens=False)
 
     def end_tokens(self, tokenizer: Tokenizer) -> tuple[int, ...]:
-        """Return the tokens that end an answer, beside the model's own: all with a line break in their text."""
-        return tuple(i for i in range(tokenizer.vocab_size) if "\n" in tokenizer.decode([i]))
+        """Return the tokens that end an answer, beside the model's own: none, its end being text."""
+        return ()
 
 
 ChatTemplate = ChatML | PlainText
@@ -84,6 +84,18 @@ def chat_template(tokenizer: Tokenizer) -> ChatTemplate:
     """Return the template of the models that this tokenizer belongs to: ChatML if it has the markers, or plain text."""
     has_markers = all(tokenizer.inner.token_to_id(marker) is not None for marker in CHATML_MARKERS)
     return ChatML() if has_markers else PlainText()
+
+
+def last_tokens(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Return all tokens with which an answer is over, beside the model's own, for those who look at tokens alone.
+
+    They are the template's end tokens, and the tokens whose text holds one of its stop strings. Who can cut text at the
+    stop strings needs the end tokens only, and keeps what stands before a stop string in the same token.
+    """
+    template = chat_template(tokenizer)
+    ids = range(tokenizer.vocab_size) if template.stops else ()
+    holding = (i for i in ids if any(stop in tokenizer.decode([i]) for stop in template.stops))
+    return (*template.end_tokens(tokenizer), *holding)
 
 
 def chat_prompt(messages: Sequence[Message], tokenizer: Tokenizer) -> list[int]:

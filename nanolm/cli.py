@@ -171,15 +171,14 @@ def _check(prompt: str, gamma: int, seed: int | None, draft: str | None, cache_k
 def _ids_and_ends(
     prompt: str, model: "NanoLM", tokenizer: "Tokenizer", chat: bool
 ) -> tuple[list[int], tuple[int, ...]]:
-    """The prompt's tokens, and those that end the text.
+    """The prompt's tokens, and those that end the text."""
+    from .text_stream import after_start
 
-    A start token is in front where the model has one: so began every text it was trained on.
-    """
-    start, ends = model.config.bos_token_id, model.config.eos_token_ids
+    ends = model.config.eos_token_ids
     if chat:
-        from .chat import chat_prompt, chat_template
+        from .chat import chat_prompt, last_tokens
 
-        ids, ends = chat_prompt([("user", prompt)], tokenizer), (*ends, *chat_template(tokenizer).end_tokens(tokenizer))
+        ids, ends = chat_prompt([("user", prompt)], tokenizer), (*ends, *last_tokens(tokenizer))
     else:
         ids = tokenizer.encode(prompt)
-    return [*([] if start is None else [start]), *ids], ends
+    return after_start(ids, model.config), ends

@@ -6,7 +6,7 @@ from tiny_checkpoints import tiny_tokenizer, write_checkpoint
 from typer.testing import CliRunner
 
 import nanolm
-from nanolm.chat import ChatML, PlainText, chat_prompt, chat_template, check_messages
+from nanolm.chat import ChatML, PlainText, chat_prompt, chat_template, check_messages, last_tokens
 from nanolm.cli import app
 
 SYSTEM = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
@@ -63,7 +63,7 @@ def test_the_end_marker_ends_an_answer(twin):
     _, tokenizer = twin
     template = chat_template(tokenizer)
     assert isinstance(template, ChatML)
-    assert template.end_tokens(tokenizer) == tuple(tokenizer.encode("<|im_end|>"))
+    assert template.end_tokens(tokenizer) == last_tokens(tokenizer) == tuple(tokenizer.encode("<|im_end|>"))
     assert template.stops == ()
 
 
@@ -102,10 +102,10 @@ def test_a_special_token_that_a_user_spells_out_is_text_in_plain_text_too():
 
 def test_every_token_with_a_line_break_ends_an_answer_in_plain_text():
     template = chat_template(PLAIN)
-    assert isinstance(template, PlainText) and template.stops == ("\n",)
-    assert template.end_tokens(PLAIN) == tuple(PLAIN.encode("\n"))
+    assert isinstance(template, PlainText) and (template.stops, template.end_tokens(PLAIN)) == (("\n",), ())
+    assert last_tokens(PLAIN) == tuple(PLAIN.encode("\n"))
     target = nanolm.load("target")[1]
-    ends = chat_template(target).end_tokens(target)
+    ends = last_tokens(target)
     assert set(target.encode("a\n")) & set(ends) and set(target.encode("a.\n\nb")) & set(ends)
     assert not set(target.encode("To be, or not to be")) & set(ends)
 
@@ -155,7 +155,7 @@ def test_the_shipped_model_answers_on_one_line(draft):
 def test_generate_puts_the_start_token_before_a_conversation(tmp_path):
     write_checkpoint(tmp_path, seed=1)
     model, tokenizer = nanolm.load(tmp_path)
-    line_break = chat_template(tokenizer).end_tokens(tokenizer)
+    line_break = last_tokens(tokenizer)
     rules = nanolm.sampling.Sampling(temperature=0.0, end_tokens=(0, *line_break))
     new = model.generate([0, *tokenizer.encode("To be")], 20, rules)
     expected = "".join(tokenizer.decode_stream(token for token in new if token not in line_break))
