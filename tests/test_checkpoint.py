@@ -185,9 +185,9 @@ def rename(old, new):
             r"unknown tensor model\.layers\.3\.mlp\.up_proj",
         ),
         (lambda t: t.update({f"{Q}.bias": t[Q]}), r"unknown tensor .*q_proj\.weight\.bias"),
-        (lambda t: t.update({Q: t[Q][:-6]}), rf"{Q} has shape \(18, 20\); config\.json makes it \(24, 20\)"),
-        (lambda t: t.update({Q: t[Q].T}), rf"{Q} has shape \(20, 24\); config\.json makes it \(24, 20\)"),
-        (lambda t: t.update({Q: t[Q].flatten()}), rf"{Q} has shape \(480,\); config\.json makes it \(24, 20\)"),
+        (lambda t: t.update({Q: t[Q][:-6]}), rf"{Q} has shape \(18, 20\); the configuration makes it \(24, 20\)"),
+        (lambda t: t.update({Q: t[Q].T}), rf"{Q} has shape \(20, 24\); the configuration makes it \(24, 20\)"),
+        (lambda t: t.update({Q: t[Q].flatten()}), rf"{Q} has shape \(480,\); the configuration makes it \(24, 20\)"),
     ],
     ids=[
         "one missing",
