@@ -1,7 +1,7 @@
-"""Models on disk in the Hugging Face Llama layout, read and written, so that other libraries open what we ship.
+"""Models on disk in the Hugging Face layout of a Llama or a Mixtral, read and written, so that others open ours.
 
-A folder holds config.json, model.safetensors and tokenizer.json. Llama keeps queries, keys and values (and gate
-and up) in matrices of their own; the engine keeps them in one, so reading joins them and writing parts them.
+A folder holds config.json, model.safetensors and tokenizer.json. There queries, keys and values (and gate and up, and
+all experts) are matrices of their own; the engine keeps them in one, so reading joins them and writing parts them.
 """
 
 import json
@@ -18,16 +18,18 @@ from .tokenizer import Tokenizer
 
 SHIPPED = Path(__file__).parent / "shipped"
 
-# Our tensor on the left; on the right the Llama tensors that, stacked by rows, make it.
+# Our tensor on the left; on the right the tensors of the file that, stacked by rows, make it.
 _TOP = {"embedding": ["model.embed_tokens"], "norm": ["model.norm"], "head": ["lm_head"]}
 _LAYER = {
     "attention_norm": ["input_layernorm"],
     "attention.qkv": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
     "attention.out": ["self_attn.o_proj"],
     "feedforward_norm": ["post_attention_layernorm"],
-    "feedforward.gate_up": ["mlp.gate_proj", "mlp.up_proj"],
-    "feedforward.down": ["mlp.down_proj"],
 }
+_DENSE = {"feedforward.gate_up": ["mlp.gate_proj", "mlp.up_proj"], "feedforward.down": ["mlp.down_proj"]}
+# The same of a mixture: first the router, then one part for each of the experts in turn.
+_ROUTER = {"feedforward.router": ["block_sparse_moe.gate"]}
+_EXPERT = {"feedforward.gate_up": ["w1", "w3"], "feedforward.down": ["w2"]}
 
 
 def load(
@@ -36,7 +38,8 @@ def load(
     """Return (model, tokenizer), the model ready for inference.
 
     Args:
-        name: a shipped model ("target" or "draft"), or a folder in the Hugging Face Llama layout.
+        name: a shipped model ("target", "draft" or "mixture"), or a folder in the Hugging Face layout of a Llama or
+            a Mixtral.
         device: "cpu", "cuda" or "mps".
         dtype: the number type to run in; files may hold another.
 
@@ -59,7 +62,7 @@ def load(
 
 
 def save(model: NanoLM, tokenizer: Tokenizer, folder: Path | str, dtype: torch.dtype = torch.float16) -> None:
-    """Write the model to a folder in the Hugging Face Llama layout; `load` and `transformers` read it."""
+    """Write the model to a folder in the Hugging Face layout; `load` and `transformers` read it."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {key: value.detach().to("cpu", dtype).contiguous() for key, value in to_hf_tensors(model).items()}
@@ -84,7 +87,7 @@ def save(model: NanoLM, tokenizer: Tokenizer, folder: Path | str, dtype: torch.d
 
 
 def from_hf_tensors(tensors: dict[str, Tensor], config: ModelConfig, source: str = "checkpoint") -> dict[str, Tensor]:
-    """Return our state dict from Llama tensors.
+    """Return our state dict from the tensors of a file.
 
     Raises:
         ValueError: names missing or left over, or a shape that the configuration does not give.
@@ -101,26 +104,40 @@ def from_hf_tensors(tensors: dict[str, Tensor], config: ModelConfig, source: str
     for key, shape in shapes.items():
         if tuple(tensors[key].shape) != shape:
             raise ValueError(f"{source}: {key} has shape {tuple(tensors[key].shape)}; config.json makes it {shape}")
-    return {
+    state = {
         ours: torch.cat([tensors[part] for part in theirs]) if len(theirs) > 1 else tensors[theirs[0]]
         for ours, theirs in _names(config)
     }
+    for ours in state:
+        if config.n_experts and ours.removesuffix(".weight").endswith(tuple(_EXPERT)):
+            state[ours] = state[ours].unflatten(0, (config.n_experts, -1))  # (E · out, in) to (E, out, in)
+    return state
 
 
 def to_hf_tensors(model: NanoLM) -> dict[str, Tensor]:
-    """Return the Llama tensors of a model: our joined matrices parted by rows."""
+    """Return a model's tensors as they are filed: our joined matrices parted by rows."""
     shapes, state, tensors = _hf_shapes(model.config), model.state_dict(), {}
     for ours, theirs in _names(model.config):
-        parts = state[ours].split([shapes[part][0] for part in theirs])
+        rows = state[ours].flatten(0, -2) if state[ours].ndim == 3 else state[ours]
+        parts = rows.split([shapes[part][0] for part in theirs])
         tensors.update(zip(theirs, parts, strict=True))
     return tensors
 
 
 def _names(config: ModelConfig) -> list[tuple[str, list[str]]]:
     names = [(ours, theirs) for ours, theirs in _TOP.items() if not (ours == "head" and config.tie_embeddings)]
+    layer = {**_LAYER, **(_mixture(config.n_experts) if config.n_experts else _DENSE)}
     for i in range(config.n_layers):
-        names += [(f"layers.{i}.{ours}", [f"model.layers.{i}.{p}" for p in theirs]) for ours, theirs in _LAYER.items()]
+        names += [(f"layers.{i}.{ours}", [f"model.layers.{i}.{p}" for p in theirs]) for ours, theirs in layer.items()]
     return [(f"{ours}.weight", [f"{part}.weight" for part in theirs]) for ours, theirs in names]
+
+
+def _mixture(n_experts: int) -> dict[str, list[str]]:
+    parts = {
+        ours: [f"block_sparse_moe.experts.{expert}.{w}" for expert in range(n_experts) for w in theirs]
+        for ours, theirs in _EXPERT.items()
+    }
+    return {**_ROUTER, **parts}
 
 
 def _hf_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -131,6 +148,7 @@ def _hf_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         "norm": (D,), "input_layernorm": (D,), "post_attention_layernorm": (D,),
         "q_proj": (q, D), "k_proj": (kv, D), "v_proj": (kv, D), "o_proj": (D, q),
         "gate_proj": (F, D), "up_proj": (F, D), "down_proj": (D, F),
+        "gate": (config.n_experts, D), "w1": (F, D), "w3": (F, D), "w2": (D, F),
     }  # fmt: skip
     return {part: by_part[part.split(".")[-2]] for _, theirs in _names(config) for part in theirs}
 

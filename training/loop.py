@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nanolm.model import NanoLM
 
+from .balance import balance_loss, collect_router_logits
 from .data import Batches
 from .recipe import Recipe
 from .state import load_state, save_state
@@ -87,9 +88,10 @@ class Run:
         rate = self.recipe.learning_rate_at(self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        loss = self._loss(*self.batches.at(self.step))
+        with collect_router_logits(self.model) as router_logits:
+            loss = self._loss(*self.batches.at(self.step))
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        (loss + self.recipe.balance * balance_loss(router_logits, self.recipe.model.experts_per_token)).backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
         self.optimizer.step()
         self.step += 1

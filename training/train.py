@@ -123,7 +123,7 @@ def _publish(name: str, run: Run, tokenizer: Any, out: Path) -> None:
 
 @app.command()
 def main(
-    name: Annotated[str, typer.Argument(help="target or draft")],
+    name: Annotated[str, typer.Argument(help="target, draft or mixture")],
     teacher: Annotated[Path | None, typer.Option(help="checkpoint whose distributions the model is to imitate")] = None,
     start: Annotated[Path | None, typer.Option(help="checkpoint of the same shape whose weights to begin with")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="train for other than the recipe's number of steps")] = None,
