@@ -14,6 +14,7 @@ import torch
 from tiny_models import tiny_model
 from nanolm.dice import Dice
 from nanolm.drafts import ModelDraft, PromptLookupDraft
+from nanolm.moe import watch_routers
 from nanolm.sampling import Sampling
 from nanolm.session import Session
 from nanolm.speculative import acceptance_rate, speculative_generate
@@ -25,6 +26,10 @@ assert len(target.generate([[1, 2, 3], [4, 5]], 6, sampling, Dice(0))) == 2
 for guesser in (ModelDraft(draft, sampling), PromptLookupDraft(target.config.vocab_size)):
     text, stats = speculative_generate(Session(target, sampling), guesser, [1, 2, 3, 1, 2], 8, 3, Dice(0))
     assert len(text) == stats.new_tokens == 8
+mixture = tiny_model(0, n_experts=4, experts_per_token=2)
+with watch_routers(mixture) as stats:
+    assert len(mixture.generate([[1, 2, 3], [4, 5]], 6)) == 2
+assert stats.counts.shape == (3, 4) and stats.experts_read.shape == (3, 6)
 rows = torch.full((2, 3, 4), 0.25, dtype=torch.float64)
 assert acceptance_rate(rows, rows).shape == (2, 3)
 try:
