@@ -53,8 +53,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="NanoLM, a small engine for LLM inference. A model is a shipped one (target, draft) or a folder in the "
-    "Hugging Face Llama layout.",
+    help="NanoLM, a small engine for LLM inference. A model is a shipped one (target, draft, mixture) or a "
+    "folder in the Hugging Face layout of a Llama or a Mixtral.",
 )
 
 

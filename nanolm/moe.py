@@ -126,7 +126,10 @@ class MoE(nn.Module):
 
 
 def separate_experts(model: nn.Module) -> None:
-    """Exchange a model's StackedLinear modules for SeparateLinear ones, whose nn.Linear weights are views of theirs."""
+    """Exchange a model's StackedLinear modules for SeparateLinear ones, in place.
+
+    The weights of their nn.Linear modules are views of the stacked ones, without gradient: for inference.
+    """
     for name, stacked in list(model.named_modules()):
         if isinstance(stacked, StackedLinear):
             model.set_submodule(name, SeparateLinear(_linear_of(weight) for weight in stacked.weight.detach()))

@@ -8,8 +8,11 @@ from by_hand import close, name_the_mistake, random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from refusal import assert_refuses
+from tiny_checkpoints import write_checkpoint
 from tiny_models import tiny_config, tiny_model, tokens_of
 
+from nanolm.budget import ModelShape
+from nanolm.checkpoint import load
 from nanolm.moe import MoE, SeparateLinear, StackedLinear, separate_experts, watch_routers
 
 law = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -336,6 +339,15 @@ def test_a_mixture_scores_a_text_the_same_with_and_without_a_cache():
 def test_a_mixture_writes_the_same_text_alone_and_in_a_batch():
     model, prompts = tiny_model(**MIXTURE), [[1, 2, 3], [4], [5, 6, 7, 8]]
     assert model.generate(prompts, 8) == [model.generate(prompt, 8) for prompt in prompts]
+
+
+def test_the_shape_of_a_saved_mixture_counts_the_parameters_that_it_holds_and_uses(tmp_path):
+    shape = ModelShape.from_config(write_checkpoint(tmp_path, **MIXTURE))
+    # V = 290, D = 20, and in 3 layers qkv 48·20, out 20·24, a router 5·20, an expert 30·20 and two norms of 20.
+    attention, router, expert = 48 * 20 + 20 * 24, 5 * 20, 30 * 20
+    assert shape.n_params == 290 * 20 + 3 * (attention + router + 5 * expert + 40) + 20
+    assert shape.n_params == sum(weight.numel() for weight in load(tmp_path)[0].parameters())
+    assert shape.n_multiplied_params == 290 * 20 + 3 * (attention + router + 2 * expert)
 
 
 def test_only_a_config_with_experts_makes_a_mixture():
