@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from .errors import CheckFailed, CourseError, NotYetWritten
@@ -17,8 +18,10 @@ _SHOWN = 5  # complaints spelled out; more than that hides the first
 def check(name: str, answers: Mapping[str, Any] | None = None) -> None:
     """Run the tests of one exercise and print one line when all of them pass.
 
+    Of an exercise of several methods one can be tested alone, before the others are written; that gives no points yet.
+
     Args:
-        name: "residual_distribution", "speculative.residual_distribution" or "4.1".
+        name: "residual_distribution", "speculative.residual_distribution", "4.1", or a single method, "KVCache.update".
         answers: the namespace with the answer; None means this notebook's.
 
     Raises:
@@ -27,20 +30,24 @@ def check(name: str, answers: Mapping[str, Any] | None = None) -> None:
         CheckFailed: tests failed, a paragraph for each.
     """
     exercise = find(name)
+    part = _part(exercise, name)
     answers = _notebook() if answers is None else answers
     _require_defined(exercise, answers)
-    run = run_exercises([exercise], Notebook(answers), SECONDS)
+    run = run_exercises([part], Notebook(answers), SECONDS)
     if run.error:
         raise CourseError(f"the tests of {exercise.name} could not be run: {run.error}")
-    failed = [outcome for outcome in run.outcomes if not outcome.passed]
+    # A test of several methods at once says nothing about one of them.
+    outcomes = [o for o in run.outcomes if part is exercise or set(o.targets) <= set(part.full_names)]
+    failed = [outcome for outcome in outcomes if not outcome.passed]
     if any(outcome.unwritten for outcome in failed):
         raise NotYetWritten(
             f"exercise {exercise.number} {exercise.name} is not written yet: "
             "put your code in the place of `raise NotYetWritten` in the cell above, and run that cell"
         )
     if failed:
-        raise CheckFailed(report(exercise, failed, len(run.outcomes)))
-    print(f"{exercise.name}: {_count(len(run.outcomes), 'test')} passed, {_count(exercise.points, 'point')}")
+        raise CheckFailed(report(part, failed, len(outcomes)))
+    reward = _count(exercise.points, "point") if part is exercise else f'check("{exercise.name}") tests all of it'
+    print(f"{part.name}: {_count(len(outcomes), 'test')} passed, {reward}")
 
 
 def report(exercise: Exercise, failed: list[Outcome], total: int) -> str:
@@ -55,6 +62,12 @@ def report(exercise: Exercise, failed: list[Outcome], total: int) -> str:
     if len(tests_by_message) > _SHOWN:
         lines.append(f"and {len(tests_by_message) - _SHOWN} other complaints; begin with the first")
     return "\n\n".join(lines)
+
+
+def _part(exercise: Exercise, name: str) -> Exercise:
+    """The exercise, or one method of it, if it has several and `name` is that method's."""
+    asked = [target for target in exercise.targets if name in (target, f"{exercise.module}.{target}")]
+    return replace(exercise, name=asked[0], targets=tuple(asked)) if asked and len(exercise.targets) > 1 else exercise
 
 
 def _notebook() -> Mapping[str, Any]:

@@ -6,7 +6,8 @@ A plot is shown as an image with alternative text, for readers who cannot see it
 import base64
 import html
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -91,6 +92,47 @@ def draw_rounds(rounds: Sequence, decode, title: str = "") -> Figure:
     handles = [plt.Rectangle((0, 0), 1, 1, facecolor=colour + "30", edgecolor=colour) for _, colour in kinds]
     fig.legend(handles, [name for name, _ in kinds], loc="outside lower left", ncols=4, fontsize=8.5)
     return fig
+
+
+def draw_timeline(run, title: str = "", n_steps: int | None = None) -> Figure:
+    """Draw which request each slot of a batch worked on, slots below one another, steps from left to right.
+
+    An empty slot is hatched in grey. Requests carry their numbers where there is room for them, and the same request
+    has the same colour in every drawing.
+
+    Args:
+        run: a `nanolm.batching.ServingRun`.
+        n_steps: how far the axis reaches, to draw several runs to one scale; None: to the run's end.
+    """
+    width = max(1, n_steps or run.n_steps)
+    fig, ax = figure(6.4, min(0.34 * run.n_slots, 5.2) + 1.2)
+    for slot in range(run.n_slots):
+        for request, start, length in _stretches([row[slot] for row in run.timeline]):
+            if request is None:
+                look = {"facecolor": "none", "edgecolor": "#C8C8C8", "hatch": "////", "linewidth": 0}
+            else:
+                colour = LINES[request % len(LINES)]
+                look = {"facecolor": colour + "30", "edgecolor": colour, "linewidth": 0.9}
+            ax.barh(slot, length, left=start, height=0.8, **look)
+            if request is not None and run.n_slots <= 16 and 40 * length >= width:
+                ax.text(start + length / 2, slot, str(request), ha="center", va="center", fontsize=9)
+    ax.set(xlim=(0, width), ylim=(run.n_slots - 0.4, -0.6), xlabel="step", title=title)
+    if run.n_slots <= 16:
+        ax.set_yticks(range(run.n_slots), [f"slot {slot}" for slot in range(run.n_slots)])
+    else:
+        ax.set_ylabel("slot")
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.grid(False)
+    return fig
+
+
+def _stretches(slot: Sequence[int | None]) -> Iterator[tuple[int | None, int, int]]:
+    """(request or None, first step, number of steps) of each stretch in which a slot holds the same."""
+    start = 0
+    for request, group in groupby(slot):
+        length = len(list(group))
+        yield request, start, length
+        start += length
 
 
 def _boxes(done, decode) -> list[tuple[str, str, bool]]:

@@ -109,6 +109,10 @@ class KVCache:
             return None
         return causal_mask(T, self.length + T, self.keys[0].device)
 
+    def _places(self, T: int) -> tuple[slice | Tensor, ...]:
+        """The index of the T new positions in whatever a layer keeps for each position, (B, K, capacity, …)."""
+        return slice(None), slice(None), slice(self.length, self.length + T)
+
     def _end_of(self, k: Tensor, v: Tensor) -> int:
         """Where the new positions end; an error where they do not fit. (A wrong shape might be broadcast unnoticed.)"""
         B, K, _, H = self.keys[0].shape
@@ -152,7 +156,7 @@ class RaggedKVCache(KVCache):
 
     @property
     def offset(self) -> Tensor:
-        """Position of each row's next token, (B,)."""
+        """Position of each row's next token, (B,); its attribute `largest` is their maximum, an int."""
         return self._offset
 
     @property
@@ -160,13 +164,13 @@ class RaggedKVCache(KVCache):
         """Bytes that the rows' own tokens occupy."""
         return self.allocated_bytes * sum(self.lengths) // (self.capacity * self.batch_size)
 
-    def update(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    def update(
+        self, layer: int, k: Float[Tensor, "B K T H"], v: Float[Tensor, "B K T H"]
+    ) -> tuple[Float[Tensor, "B K S H"], Float[Tensor, "B K S H"]]:
         """As KVCache.update, row b's positions starting at lengths[b]; S is the longest row + T."""
-        end = self._end_of(k, v)
-        positions = self._offset[:, None, None] + torch.arange(k.shape[2], device=k.device)  # (B, 1, T)
-        index = (self._rows, self._heads, positions)
-        self.keys[layer][index] = k.detach()
-        self.values[layer][index] = v.detach()
+        end, places = self._end_of(k, v), self._places(k.shape[2])
+        for all_of, new in ((self.keys[layer], k), (self.values[layer], v)):
+            all_of[places] = new.detach().to(all_of.dtype)  # unlike a slice, an index of tensors converts nothing
         return self.keys[layer][:, :, :end], self.values[layer][:, :, :end]
 
     def advance(self, n: int | list[int]) -> None:
@@ -194,6 +198,11 @@ class RaggedKVCache(KVCache):
         queries = self._offset[:, None] + torch.arange(T, device=device)  # (B, T)
         return (torch.arange(self.length + T, device=device) <= queries[..., None]).unsqueeze(1)
 
+    def _places(self, T: int) -> tuple[slice | Tensor, ...]:
+        positions = self._offset[:, None, None] + torch.arange(T, device=self._offset.device)  # (B, 1, T)
+        return self._rows, self._heads, positions
+
     def _set(self, lengths: list[int]) -> None:
         self.lengths, self.length = list(lengths), max(lengths)
         self._offset = torch.tensor(self.lengths, device=self.keys[0].device)
+        self._offset.largest = self.length  # for `apply_rope`, which would have to wait for a GPU to know it

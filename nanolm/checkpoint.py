@@ -62,10 +62,14 @@ def load(
 
 
 def save(model: NanoLM, tokenizer: Tokenizer, folder: Path | str, dtype: torch.dtype = torch.float16) -> None:
-    """Write the model to a folder in the Hugging Face layout; `load` and `transformers` read it."""
+    """Write the model to a folder in the Hugging Face layout; `load` and `transformers` read it.
+
+    Raises:
+        ValueError: the model is quantized; nothing is written then.
+    """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     tensors = {key: value.detach().to("cpu", dtype).contiguous() for key, value in to_hf_tensors(model).items()}
+    folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     config = {**model.config.to_hf(), "dtype": str(dtype).removeprefix("torch.")}
     _write_json(folder / "config.json", config)
@@ -115,8 +119,19 @@ def from_hf_tensors(tensors: dict[str, Tensor], config: ModelConfig, source: str
 
 
 def to_hf_tensors(model: NanoLM) -> dict[str, Tensor]:
-    """Return a model's tensors as they are filed: our joined matrices parted by rows."""
+    """Return a model's tensors as they are filed: our joined matrices parted by rows.
+
+    Raises:
+        ValueError: a layer holds something else than weights, as those of a quantized model do.
+    """
     shapes, state, tensors = _hf_shapes(model.config), model.state_dict(), {}
+    strange = sorted({*state} - {ours for ours, _ in _names(model.config)} - {"head.weight"})
+    if strange:
+        layer, _, what = strange[0].rpartition(".")
+        raise ValueError(
+            f"{layer} of the model is of type {type(model.get_submodule(layer)).__name__} and holds {what}, for which "
+            "the layout has no place: save a model before it is quantized, and quantize it again once loaded"
+        )
     for ours, theirs in _names(model.config):
         rows = state[ours].flatten(0, -2) if state[ours].ndim == 3 else state[ours]
         parts = rows.split([shapes[part][0] for part in theirs])

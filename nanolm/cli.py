@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from .cli_bench import bench
 from .cli_size import size
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ Draft = Annotated[
     typer.Option(help=f"What guesses ahead: a model, or {PROMPT_LOOKUP}.", rich_help_panel=_SPECULATION),
 ]
 Gamma = Annotated[int, typer.Option(help="Tokens guessed a round, with --draft.", rich_help_panel=_SPECULATION)]
+CacheNumbers = Annotated[
+    Literal["float", "int8", "float8"], typer.Option(help="Numbers in the KV cache.", rich_help_panel=_MACHINE)
+]
 Device = Annotated[str, typer.Option(help="cpu, cuda or mps.", rich_help_panel=_MACHINE)]
 NumberType = Annotated[
     Literal["float32", "bfloat16", "float16"], typer.Option(help="Number type to run in.", rich_help_panel=_MACHINE)
@@ -72,13 +76,14 @@ def generate(
     gamma: Gamma = 4,
     device: Device = "cpu",
     dtype: NumberType = "float32",
+    cache_kind: CacheNumbers = "float",
 ) -> None:
     """Continue PROMPT, printing the new text as it is made."""
     with _one_line(BAD_REQUEST):
         from .dice import Dice
         from .sampling import Sampling
 
-        _check(prompt, gamma, seed)
+        _check(prompt, gamma, seed, draft, cache_kind)
         sampling, dice = Sampling(temperature, top_k, top_p), Dice(seed)
     target, tokenizer = _load(model, device, dtype)
     guesser = None if draft is None else _load_draft(draft, tokenizer, device, dtype)
@@ -87,7 +92,7 @@ def generate(
 
         ids, writer, counts = _ids(prompt, target, tokenizer), Writer(tokenizer, target.config.eos_token_ids), None
         if guesser is None:
-            target.generate(ids, max_new_tokens, sampling, dice, on_token=writer.write)
+            target.generate(ids, max_new_tokens, sampling, dice, writer.write, cache_kind)
         else:
             request = (ids, max_new_tokens, gamma, sampling, dice)
             _, counts = speculate(target, guesser, *request, on_round=lambda done: writer.write(done.tokens))
@@ -107,6 +112,7 @@ def info(model: Annotated[str, typer.Argument(help="The model to look at.")] = "
 
 
 app.command()(size)
+app.command()(bench)
 
 
 class Writer:
@@ -164,7 +170,7 @@ def _one_line(exit_code: int) -> Iterator[None]:
         raise typer.Exit(exit_code) from None
 
 
-def _check(prompt: str, gamma: int, seed: int | None) -> None:
+def _check(prompt: str, gamma: int, seed: int | None, draft: str | None, cache_kind: str) -> None:
     if not prompt:
         raise ValueError("prompt is empty; give at least one character to continue")
     if any("\ud800" <= character <= "\udfff" for character in prompt):
@@ -173,6 +179,8 @@ def _check(prompt: str, gamma: int, seed: int | None) -> None:
         raise ValueError(f"gamma is {gamma}; a round guesses 0 or more tokens")
     if seed is not None and not 0 <= seed < 2**63:
         raise ValueError(f"seed is {seed}; it must be from 0 to 2**63 - 1")
+    if draft is not None and cache_kind != "float":
+        raise ValueError(f"cache-kind is {cache_kind!r}; with a draft it must be 'float'")
 
 
 def _load(name: str, device: str, dtype: str) -> "tuple[NanoLM, Tokenizer]":

@@ -4,6 +4,8 @@ Everything random passes through `bernoulli` and `categorical`. That is what let
 dice's place, follow *every* outcome with its weight, and add up the exact distribution of a sampled algorithm.
 """
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -36,3 +38,13 @@ class Dice:
         # before it passes first; the clamp is for a point that rounding has put on the very end.
         index = int(torch.searchsorted(totals, point, right=True))
         return index if index < len(totals) else int(probs.nonzero()[-1])
+
+
+def draw_rows(probs: Float[Tensor, "B V"], dice: Sequence[Dice]) -> list[int]:
+    """Return one index a row, row b drawn with dice[b]: what `dice[b].categorical(probs[b])` gives, all rows at once."""
+    totals = probs.double().cumsum(-1)  # (B, V)
+    shares = [torch.rand((), generator=each.generator, dtype=torch.float64).item() for each in dice]
+    points = torch.tensor(shares, dtype=torch.float64)[:, None] * totals[:, -1:]
+    indices = torch.searchsorted(totals, points, right=True)[:, 0].tolist()
+    V = probs.shape[-1]
+    return [i if i < V else int(row.nonzero()[-1]) for i, row in zip(indices, probs, strict=True)]

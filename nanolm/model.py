@@ -8,7 +8,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from .attention import Attention
-from .cache import KVCache, RaggedKVCache
+from .cache import KVCache
+from .cache_kinds import CacheKind, cache_class
 from .config import ModelConfig
 from .dice import Dice
 from .feedforward import FeedForward
@@ -86,9 +87,18 @@ class NanoLM(nn.Module):
         """The number type of the weights."""
         return self.embedding.weight.dtype
 
-    def new_cache(self, batch_size: int = 1, capacity: int | None = None, ragged: bool = False) -> KVCache:
-        """Return an empty cache for this model; ragged=True lets every row have a length of its own."""
-        kind = RaggedKVCache if ragged else KVCache
+    def new_cache(
+        self, batch_size: int = 1, capacity: int | None = None, ragged: bool = False, cache_kind: CacheKind = "float"
+    ) -> KVCache:
+        """Return an empty cache for this model; ragged=True lets every row have a length of its own.
+
+        Args:
+            cache_kind: how numbers are kept: "float", as the model's; "int8" or "float8", a byte each (`cache_class`).
+
+        Raises:
+            ValueError: another cache_kind; batch_size or capacity below 1.
+        """
+        kind = cache_class(cache_kind, ragged)
         return kind(self.config, batch_size, capacity, dtype=self.dtype, device=self.device)
 
     def forward(
@@ -110,8 +120,9 @@ class NanoLM(nn.Module):
         _check_pass(tokens, cache, last)
         offset = 0 if cache is None else cache.offset
         mask = None if cache is None else cache.mask(tokens.shape[1])
+        masks = mask if isinstance(mask, list) else [mask] * len(self.layers)  # a hybrid cache has one a layer
         x = self.embedding(tokens)  # (B, T, D)
-        for layer in self.layers:
+        for layer, mask in zip(self.layers, masks, strict=True):
             x = layer(x, cache, offset, mask)
         if isinstance(last, Tensor):
             x = x[torch.arange(len(x), device=x.device), last].unsqueeze(1)
@@ -126,6 +137,7 @@ class NanoLM(nn.Module):
         sampling: Sampling | None = None,
         dice: Dice | None = None,
         on_token: Callable[[list[int | None]], None] | None = None,
+        cache_kind: CacheKind = "float",
     ) -> list[int] | list[list[int]]:
         """Return the new tokens only: prefill once over the whole prompt, then decode one token a pass.
 
@@ -137,14 +149,16 @@ class NanoLM(nn.Module):
             sampling: temperature, top-k, top-p and end tokens; None means greedy.
             dice: the source of randomness; None means unseeded.
             on_token: called after every pass with one token a row, None for rows that have ended.
+            cache_kind: as for `new_cache`; in a quantized cache the text may come out another.
 
         Raises:
-            ValueError: an empty prompt, a token outside the vocabulary, or prompt + max_new_tokens beyond the context.
+            ValueError: an empty prompt, a token outside the vocabulary, prompt + max_new_tokens beyond the context, or
+                an unknown cache_kind.
         """
         single = len(prompt) > 0 and not isinstance(prompt[0], Sequence)
         rows = [prompt] if single else prompt
         texts: list[list[int]] = [[] for _ in rows]
-        for step in self.stream(rows, max_new_tokens, sampling, dice):
+        for step in self.stream(rows, max_new_tokens, sampling, dice, cache_kind):
             for text, token in zip(texts, step, strict=True):
                 if token is not None:
                     text.append(token)
@@ -159,6 +173,7 @@ class NanoLM(nn.Module):
         max_new_tokens: int,
         sampling: Sampling | None = None,
         dice: Dice | None = None,
+        cache_kind: CacheKind = "float",
     ) -> Iterator[list[int | None]]:
         """Yield, pass after pass, a list with the new token of each row; None for a row that has ended.
 
@@ -174,16 +189,17 @@ class NanoLM(nn.Module):
         Args:
             prompts: a list of token ids for each row.
             sampling, dice: as for `generate`. The end tokens are those of `sampling`, or the model's where it has None.
+            cache_kind: as for `new_cache`, which makes the cache.
 
         Raises:
-            ValueError: as `generate` (`check_prompts` raises it).
+            ValueError: as `generate` (`check_prompts` and `new_cache` raise it).
         """
         sampling, dice = sampling or Sampling(temperature=0.0), dice or Dice()
         check_prompts(prompts, max_new_tokens, self.config)
         ends = self.config.eos_token_ids if sampling.end_tokens is None else sampling.end_tokens
         lengths = [len(prompt) for prompt in prompts]
         longest, ragged = max(lengths), min(lengths) < max(lengths)
-        cache = self.new_cache(len(prompts), longest + max_new_tokens, ragged)
+        cache = self.new_cache(len(prompts), longest + max_new_tokens, ragged, cache_kind)
         last = torch.tensor(lengths, device=self.device) - 1
         logits = self(right_padded(prompts, self.device), cache, last)[:, -1]  # prefill: every prompt at once, (B, V)
         cache.advance(lengths if ragged else longest)

@@ -2,12 +2,14 @@
 
 Both look like a `KVCache` from outside: floats go in, floats come out, so attention does not know. The memory is saved
 and the batch can grow; time is saved only by an attention kernel that reads the codes themselves, which this is not.
+Where numbers go is the cache's business and how they are kept is that of the kind, so each kind is ragged as well.
 """
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
-from .cache import KVCache
+from .cache import KVCache, RaggedKVCache
 from .config import ModelConfig
 from .float8 import FLOAT8, LARGEST_FLOAT8
 from .quantization import dequantize, quantize
@@ -44,7 +46,9 @@ class Int8KVCache(KVCache):
         """Bytes reserved for the full capacity, scales included."""
         return super().allocated_bytes + sum(t.nbytes for t in (*self.key_scales, *self.value_scales))
 
-    def update(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    def update(
+        self, layer: int, k: Float[Tensor, "B K T H"], v: Float[Tensor, "B K T H"]
+    ) -> tuple[Float[Tensor, "B K S H"], Float[Tensor, "B K S H"]]:
         """As KVCache.update, through codes: what comes back, past and new, is what the codes stand for, in `dtype`.
 
         Only the new positions are quantized, each head of each position a row of its own: 8 bits, symmetric absmax,
@@ -55,13 +59,13 @@ class Int8KVCache(KVCache):
         Raises:
             ValueError: as KVCache.update; a key or value that is NaN or infinite.
         """
-        end = self._end_of(k, v)
+        end, places = self._end_of(k, v), self._places(k.shape[2])
         stores = ((k, self.keys, self.key_scales), (v, self.values, self.value_scales))
         back = []
         for new, all_codes, all_scales in stores:
             codes, scales = all_codes[layer], all_scales[layer]
             new_codes, new_scales = quantize(new.detach(), 8, scale_dtype=_SCALE_DTYPE)
-            codes[:, :, self.length : end], scales[:, :, self.length : end] = new_codes, new_scales
+            codes[places], scales[places] = new_codes, new_scales
             back.append(dequantize(codes[:, :, :end], scales[:, :, :end]).to(self.dtype))
         return back[0], back[1]
 
@@ -84,8 +88,18 @@ class Float8KVCache(KVCache):
         super().__init__(config, batch_size, capacity, FLOAT8, device)
         self.dtype = dtype
 
-    def update(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    def update(
+        self, layer: int, k: Float[Tensor, "B K T H"], v: Float[Tensor, "B K T H"]
+    ) -> tuple[Float[Tensor, "B K S H"], Float[Tensor, "B K S H"]]:
         """As KVCache.update; each number is rounded to 4 significant binary digits, off by at most a sixteenth."""
         # Past 448 the conversion gives NaN, not the largest number.
         keys, values = super().update(layer, *(x.clamp(-LARGEST_FLOAT8, LARGEST_FLOAT8) for x in (k, v)))
         return keys.to(self.dtype), values.to(self.dtype)
+
+
+class RaggedInt8KVCache(Int8KVCache, RaggedKVCache):
+    """An `Int8KVCache` whose rows have lengths of their own."""
+
+
+class RaggedFloat8KVCache(Float8KVCache, RaggedKVCache):
+    """A `Float8KVCache` whose rows have lengths of their own."""

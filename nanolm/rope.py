@@ -34,16 +34,34 @@ def apply_rope(x: Float[Tensor, "B N T H"], offset: int | Tensor, theta: float =
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, dims=-1), sin)
 
 
+def rotary_table(
+    H: int, theta: float, n_positions: int, dtype: torch.dtype, device: torch.device
+) -> tuple[Float[Tensor, "positions H"], Float[Tensor, "positions H"]]:
+    """Return cos and sin of the angle of every number at positions 0 … n_positions - 1, or a few more.
+
+    For passes whose positions are no range. sin is negated in its first half, which makes a turn of x
+    `x * cos + x.roll(H // 2, dims=-1) * sin`.
+    """
+    return _table(H, theta, _table_size(n_positions), dtype, device)
+
+
 def _angles(x: Tensor, offset: int | Tensor, theta: float) -> tuple[Tensor, Tensor]:
     """cos and sin of the angle of every number of x, (T, H) or (B, 1, T, H); sin is negated in its first half."""
     T, H = x.shape[-2:]
     if isinstance(offset, Tensor):
         positions = offset[:, None] + torch.arange(T, device=x.device)  # (B, T)
-        cos, sin = _table(H, theta, _table_size(int(positions.max()) + 1), x.dtype, x.device)
+        cos, sin = _table(H, theta, _table_size(_largest(offset) + T), x.dtype, x.device)
         return cos[positions].unsqueeze(1), sin[positions].unsqueeze(1)  # (B, 1, T, H)
     if offset < 0:
         raise ValueError(f"offset is {offset}; it counts the tokens before this pass, so it must be 0 or more")
     return _rows(H, theta, offset, T, x.dtype, x.device)
+
+
+def _largest(offset: Tensor) -> int:
+    # A tensor's number is known to the host only after a GPU has finished all it was given, here in every layer. Who
+    # made the tensor from numbers (RaggedKVCache) has noted their largest on it.
+    noted = getattr(offset, "largest", None)
+    return int(offset.max()) if noted is None else noted
 
 
 @lru_cache(maxsize=8)  # every layer of a pass asks for the same rows

@@ -433,7 +433,7 @@ from nanolm.attention import Attention  # exercise: forward
 # |---|---|
 # | `check_prompts(prompts, max_new_tokens, config)` | refuses empty prompts, unknown tokens and too long a request |
 # | `right_padded(prompts, device)` | prompts of unequal length as one tensor |
-# | `self.new_cache(batch_size, capacity, ragged)` | an empty cache; `ragged=True` lets each row have a length of its own |
+# | `self.new_cache(batch_size, capacity, ragged, cache_kind)` | an empty cache; `ragged=True` lets each row have a length of its own; `cache_kind` is handed on (week 5 has kinds of one byte a number) |
 # | `self(tokens, cache, last)` | scores of the next token; `last`, a tensor (B,), picks the one position of each row to score |
 # | `sample_next(logits, sampling, dice)` | one token a row, from scores (B, V) |
 #

@@ -7,17 +7,33 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPT = """
+import pytest
+
+START = """
 from jaxtyping import install_import_hook
 install_import_hook("nanolm", "shapes_only.check")
 import torch
-from tiny_models import tiny_model
+from tiny_models import tiny_config, tiny_model
+
+def assert_checked(name, function, *arguments):
+    try:
+        function(*arguments)
+    except TypeError as error:
+        assert name in str(error), error
+    else:
+        raise SystemExit("a misshapen argument passed: the annotations are not checked")
+"""
+
+GENERATION = """
 from nanolm.dice import Dice
 from nanolm.drafts import ModelDraft, PromptLookupDraft
 from nanolm.moe import watch_routers
+from nanolm.flash import flash_attention, split_k_attention
+from nanolm.latent_model import LatentLM
 from nanolm.sampling import Sampling
 from nanolm.session import Session
 from nanolm.speculative import acceptance_rate, speculative_generate
+from nanolm.window import HybridKVCache
 
 torch.manual_seed(0)
 target, draft = tiny_model(0), tiny_model(1, n_layers=1)
@@ -30,19 +46,41 @@ mixture = tiny_model(0, n_experts=4, experts_per_token=2)
 with watch_routers(mixture) as stats:
     assert len(mixture.generate([[1, 2, 3], [4, 5]], 6)) == 2
 assert stats.counts.shape == (3, 4) and stats.experts_read.shape == (3, 6)
+heads = [torch.randn(2, n, 5, 6) for n in (4, 2, 2)]
+assert flash_attention(*heads, tile=2).shape == (2, 4, 5, 6)
+assert split_k_attention(heads[0][:, :, :1], *heads[1:], 2, torch.tensor([5, 3])).shape == (2, 4, 1, 6)
+assert len(LatentLM().generate([1, 2, 3], 3)) == 3
+hybrid = HybridKVCache(target.config, [2, None, 4], dtype=torch.float64)
+for chunk in torch.tensor([[1, 2, 3, 4]]).split([3, 1], dim=1):
+    target(chunk, hybrid)
+    hybrid.advance(chunk.shape[1])
 rows = torch.full((2, 3, 4), 0.25, dtype=torch.float64)
 assert acceptance_rate(rows, rows).shape == (2, 3)
-try:
-    acceptance_rate(rows, rows[..., :3])
-except TypeError as error:
-    assert "draft_probs" in str(error), error
-else:
-    raise SystemExit("a misshapen argument passed: the annotations are not checked")
+assert_checked("draft_probs", acceptance_rate, rows, rows[..., :3])
+"""
+
+QUANTIZED = """
+from nanolm.cache_kinds import cache_class
+from nanolm.calibrated_rounding import awq_linear, gptq_linear, quantize_calibrated
+
+for kind in ("float", "int8", "float8"):
+    for prompts in ([[1, 2, 3], [4, 5]], [[1, 2], [3, 4]]):
+        assert len(tiny_model().generate(prompts, 3, cache_kind=kind)) == 2
+    for ragged in (False, True):
+        cache = cache_class(kind, ragged)(tiny_config(), 2, 8, torch.float64)
+        heads = torch.ones(2, 2, 3, 6, dtype=torch.float64)
+        assert_checked("v", cache.update, 0, heads, heads[..., :5])
+for method in (gptq_linear, awq_linear):
+    for group_size in (None, 2):
+        model = quantize_calibrated(tiny_model(), 4, [[1, 2, 3, 4], [5, 6]], group_size, method)
+        assert len(model.generate([1, 2, 3], 3)) == 3
+assert_checked("inputs", gptq_linear, tiny_model().layers[0].attention.out, torch.ones(24), 4)
 """
 
 
-def test_every_shape_in_a_run_through_the_engine_is_as_annotated():
+@pytest.mark.parametrize("run", [GENERATION, QUANTIZED], ids=["generation", "quantized"])
+def test_every_shape_in_a_run_through_the_engine_is_as_annotated(run):
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], cwd=Path(__file__).parent, capture_output=True, text=True, encoding="utf-8"
+        [sys.executable, "-c", START + run], cwd=Path(__file__).parent, capture_output=True, text=True, encoding="utf-8"
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -7,7 +7,7 @@ import typer
 from tiny_checkpoints import write_checkpoint
 from typer.testing import CliRunner
 
-from benchmarks import report, speculation
+from benchmarks import report, serving, speculation
 from benchmarks.prompts import PROBLEMS
 from nanolm.speculative import expected_tokens_per_round
 
@@ -86,3 +86,21 @@ def test_the_model_card_has_a_place_for_each_benchmark(name):
 def test_the_problems_of_the_speculation_benchmark_are_held_out_ones():
     held_out = json.loads((report.CARD.parent / "problems.json").read_text("utf-8"))
     assert set(PROBLEMS) <= {problem["prompt"] for problem in held_out}
+
+
+def test_the_serving_benchmark_measures_every_way_and_counts_what_a_shared_prefix_spares(tmp_path):
+    write_checkpoint(tmp_path / "model", vocab_size=1024)  # the shipped trace's ids go to 1023
+    app = typer.Typer()
+    app.command()(serving.main)
+    options = ["--model", tmp_path / "model", "--results", tmp_path, "--threads", 1, "--quick"]
+    result = CliRunner().invoke(app, [str(option) for option in options])
+    assert result.exit_code == 0, result.output
+    content = json.loads((tmp_path / "serving.json").read_text(encoding="utf-8"))
+    assert [row["way"] for row in content["rows"]] == ["engine", "static batches", "one at a time"]
+    assert all(row["tokens_per_second"] > 0 and row["same_tokens"] for row in content["rows"])
+    assert 0 < content["own_share"] < 1
+    assert 0 < sum(content["profile"].values()) <= 1
+    shared = content["shared_prefix"]
+    # 20 prompts of 52 tokens, 32 of them (two blocks) shared: all of the first, 20 of each other.
+    assert shared["without"]["prefilled_tokens"] == 20 * 52
+    assert shared["with"]["prefilled_tokens"] == shared["predicted"]["prefilled_tokens"] == 52 + 19 * 20

@@ -73,6 +73,10 @@ def test_kv_cache_bytes_multiply_tokens_and_sequences(impl):
     assert got != 1_073_741_824, "batch forgotten: every sequence has a cache of its own"
     check(got, 17_179_869_184, "16 sequences of 8,192 tokens")
     assert (got + 16e9) / 1e9 == pytest.approx(33.18, abs=0.005)
+    # 256 sequences of 1,024 tokens: 2¹⁸ · 2¹⁷ B = 2³⁵ B; with 15 GB of weights a pass reads 49.4 GB.
+    read = impl.kv_cache_bytes(LLAMA_3_8B, 1024, batch_size=256)
+    check(read, 34_359_738_368, "256 sequences of 1,024 tokens")
+    assert (read + 15e9) / 1e9 == pytest.approx(49.4, abs=0.05)
     # FP8: half of 17.18 GB. MHA: 4 times as much. MQA: an eighth.
     check(impl.kv_cache_bytes(LLAMA_3_8B, 8192, 16, kv_bits=8), 8_589_934_592, "8 bits a number")
     check(impl.kv_cache_bytes(MHA, 8192, 16), 68_719_476_736, "MHA")

@@ -48,6 +48,25 @@ def test_decode_step_time_of_short_contexts(impl, batch_size, milliseconds, toke
 
 
 @pytest.mark.exercise("budget.decode_step_time")
+def test_decode_step_time_of_476_requests_is_no_longer_hidden_behind_the_weights(impl):
+    # 476 caches of 0.04007 ms: 19.071 ms. Reading the weights takes 4.478 ms, their arithmetic
+    # 2 · 7.5·10⁹ · 476 / 10¹⁵ = 7.140 ms, which is longer: 26.21 ms, 18,160 tokens/s.
+    got = impl.decode_step_time(476, N_PARAMS, 15e9, 134_217_728, CHIP)
+    assert got != pytest.approx(7.14e-3, abs=0.01e-3), "caches left out"
+    assert got != pytest.approx(23.55e-3, abs=0.01e-3), "arithmetic left out: past 298 sequences it takes longer"
+    assert got == pytest.approx(26.211e-3, abs=0.001e-3)
+    assert 476 / got == pytest.approx(18_160, abs=1)
+
+
+@pytest.mark.exercise("budget.decode_step_time")
+def test_decode_step_time_of_476_requests_from_reading_alone(impl):
+    # The same on a chip that multiplies in no time: 19.071 + 4.478 = 23.55 ms, at most 20,214 tokens/s.
+    got = impl.decode_step_time(476, N_PARAMS, 15e9, 134_217_728, replace(CHIP, peak_flops_per_second=1e30))
+    assert got == pytest.approx(23.548e-3, abs=0.001e-3)
+    assert 476 / got == pytest.approx(20_214, abs=1)
+
+
+@pytest.mark.exercise("budget.decode_step_time")
 def test_decode_step_time_at_int8_reads_half(impl):
     # (8.03 + 0.537) GB / 3.35 TB/s = 2.557 ms.
     assert impl.decode_step_time(1, N_PARAMS, 8.03e9, 536_870_912, H100) == pytest.approx(2.557e-3, abs=0.001e-3)

@@ -5,6 +5,7 @@ import torch
 from by_hand import close, random
 from refusal import assert_is_refused, assert_refuses
 from tiny_models import tiny_config, tiny_model, tokens_of
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from nanolm.cache import KVCache, RaggedKVCache, causal_mask
 
@@ -389,6 +390,34 @@ def test_a_ragged_cache_with_equal_rows_equals_a_plain_one():
         plain.advance(part.shape[1])
         ragged.advance(part.shape[1])
     assert ragged.nbytes == plain.nbytes and ragged.length == plain.length
+
+
+class NoQuestions(TorchDispatchMode):
+    """Refuses to hand a tensor's number to Python, for which a GPU would have to finish all it was given first."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        assert function is not torch.ops.aten._local_scalar_dense.default, "the pass asks a tensor for its number"
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("kind", ["float", "float8"])
+@pytest.mark.parametrize("ragged", [False, True])
+def test_a_pass_with_a_cache_never_waits_for_the_device(ragged, kind):
+    model = tiny_model()
+    cache = model.new_cache(2, 12, ragged, cache_kind=kind)
+    for T in (5, 1, 3):
+        with NoQuestions():
+            model(tokens_of(2, T), cache)
+        cache.advance([T, 1] if ragged else T)
+        if ragged:
+            assert cache.offset.largest == cache.offset.max().item() == cache.length
+
+
+def test_the_largest_offset_of_a_ragged_cache_follows_truncate():
+    cache = RaggedKVCache(tiny_config(), 2, 8)
+    cache.advance([5, 2])
+    cache.truncate([1, 2])
+    assert cache.offset.largest == 2
 
 
 def test_ragged_nbytes_counts_each_row_s_own_tokens():

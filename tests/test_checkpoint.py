@@ -12,6 +12,9 @@ from tiny_models import tiny_config, tiny_model, tokens_of
 
 import nanolm
 from nanolm.checkpoint import SHIPPED, from_hf_tensors, load, save, to_hf_tensors
+from nanolm.float8 import Float8Linear
+from nanolm.quantized_linear import QuantizedLinear
+from nanolm.quantized_model import quantize_model
 
 TOKENS = tokens_of(2, 7, vocab_size=290)
 MIXTURE = dict(n_experts=4, experts_per_token=2)
@@ -52,6 +55,32 @@ def test_a_saved_model_comes_back_with_the_same_scores(tmp_path, tied):
     assert close(again(TOKENS), model(TOKENS)), "the weights changed on the way: which rows went where?"
     assert (again.head.weight is again.embedding.weight) is tied
     assert tokenizer.encode("To be") == tiny_tokenizer().encode("To be")
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize(
+    ("exchange", "said"),
+    [
+        (lambda model: quantize_model(model, 8), r"layers\.0\.attention\.out of .* QuantizedLinear"),
+        (
+            lambda model: model.set_submodule("head", QuantizedLinear.from_linear(model.head, 8)),
+            "head of .* QuantizedLinear",
+        ),
+        (
+            lambda model: model.set_submodule(
+                "layers.2.feedforward.down", Float8Linear(model.layers[2].feedforward.down)
+            ),
+            r"layers\.2\.feedforward\.down of .* Float8Linear",
+        ),
+    ],
+    ids=["all layers", "the head", "one layer of 8-bit floats"],
+)
+def test_a_quantized_model_is_not_saved_and_the_error_says_what_to_do(tmp_path, tied, exchange, said):
+    model = tiny_model(vocab_size=290, tie_embeddings=tied)
+    exchange(model)
+    with pytest.raises(ValueError, match=f"{said} .* save a model before it is quantized"):
+        save(model, tiny_tokenizer(), tmp_path / "model")
+    assert not (tmp_path / "model").exists(), "a refused save leaves nothing behind"
 
 
 @pytest.mark.parametrize("tied", [True, False])

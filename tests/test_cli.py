@@ -3,13 +3,15 @@
 import os
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 from tiny_checkpoints import tiny_tokenizer, write_checkpoint
 from typer.testing import CliRunner
 
 import nanolm
-from nanolm.cli import Writer, app
+from nanolm.cache_kinds import CacheKind
+from nanolm.cli import CacheNumbers, Writer, app
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +55,20 @@ def test_generate_with_a_draft_prints_the_target_s_own_greedy_text(models, draft
     name = draft if draft == "prompt-lookup" else models / draft
     result = generate(models, "--temperature", 0, "--draft", name, "--gamma", gamma)
     assert result.stdout == greedy_text(models) + "\n"
+
+
+@pytest.mark.parametrize("kind", ["int8", "float8"])
+def test_generate_with_a_kind_of_cache_prints_the_text_of_that_cache(models, kind):
+    model, tokenizer = nanolm.load(models / "target")
+    ids = [model.config.bos_token_id, *tokenizer.encode("To be")]
+    expected = "".join(tokenizer.decode_stream(model.generate(ids, 30, cache_kind=kind)))
+    assert expected != greedy_text(models), "the texts are the same, so this test shows nothing"
+    assert generate(models, "--temperature", 0, "--cache-kind", kind).stdout == expected + "\n"
+
+
+def test_generate_offers_the_kinds_of_cache_that_the_engine_has():
+    offered = get_args(get_args(CacheNumbers)[0])
+    assert offered == get_args(CacheKind)
 
 
 def test_generate_with_a_seed_is_repeatable_and_with_another_is_not(models):
@@ -176,6 +192,7 @@ def assert_one_line(result, exit_code, *said):
         (["--device", "abacus"], "device is 'abacus'; this machine has cpu"),
         (["--device", "cpu:x"], "device"),
         (["--seed", str(2**70)], "seed"),
+        (["--cache-kind", "int8", "--draft", "prompt-lookup"], "cache-kind is 'int8'; with a draft it must be 'float'"),
     ],
 )
 def test_a_bad_option_is_one_line_and_exit_code_2(models, options, said):

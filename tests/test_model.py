@@ -120,6 +120,24 @@ def test_new_cache_fits_the_model():
         assert (cache.batch_size, cache.capacity, cache.keys[0].dtype) == (2, 7, torch.float64)
 
 
+@pytest.mark.parametrize(("kind", "stored"), [("int8", torch.int8), ("float8", torch.float8_e4m3fn)])
+@pytest.mark.parametrize("ragged", [False, True])
+def test_new_cache_of_a_kind_stores_a_byte_a_number_and_returns_the_model_s_type(kind, stored, ragged):
+    cache = tiny_model().new_cache(2, 7, ragged, cache_kind=kind)
+    assert cache.keys[0].dtype == stored and isinstance(cache, RaggedKVCache) == ragged
+    assert (cache.batch_size, cache.capacity) == (2, 7)
+    heads = torch.ones(2, 2, 1, 6, dtype=torch.float64)
+    assert {x.dtype for x in cache.update(0, heads, heads)} == {torch.float64}
+
+
+def test_an_unknown_kind_of_cache_is_refused_with_those_that_there_are():
+    message = "cache_kind is 'int4'; it must be one of float, int8, float8"
+    with pytest.raises(ValueError, match=message):
+        tiny_model().new_cache(cache_kind="int4")
+    with pytest.raises(ValueError, match=message):
+        tiny_model().generate([1, 2], 3, cache_kind="int4")
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -169,7 +187,7 @@ def scripted(impl: ModuleType, **changes) -> NanoLM:
     """A model that follows the script and writes down every pass: (tokens, lengths before the pass)."""
 
     class Scripted(impl.NanoLM):
-        def new_cache(self, batch_size=1, capacity=None, ragged=False):
+        def new_cache(self, batch_size=1, capacity=None, ragged=False, cache_kind="float"):
             self.cache = CountingCache(batch_size)
             return self.cache
 

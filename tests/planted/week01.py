@@ -23,7 +23,7 @@ _MISTAKES = [
         "factor 2 forgotten",
     ),
     (
-        "weights read once per position",
+        "weights counted once per position",
         INTENSITY,
         "return 2 * n_params * n_tokens / (weight_bytes * n_tokens + kv_bytes)",
         "test_arithmetic_intensity_is_1_for_decode_and_1000_for_a_prefill_of_1000_tokens",
@@ -91,6 +91,13 @@ _MISTAKES = [
         "return max(weight_bytes / W, n_params * n_prompt_tokens / P)",
         "test_prefill_seconds_of_a_long_prompt_are_its_arithmetic",
         "factor 2 forgotten",
+    ),
+    (
+        "prefill: weights read once per position",
+        PREFILL,
+        "return max(weight_bytes * n_prompt_tokens / W, 2 * n_params * n_prompt_tokens / P)",
+        "test_prefill_seconds_of_a_long_prompt_are_its_arithmetic",
+        "weights read once per position",
     ),
     (
         "prefill: arithmetic only",
