@@ -39,7 +39,7 @@ def parameter_counts(shared_params: int, expert_params: int, n_experts: int, k: 
 
 
 def expected_unused_experts(n_positions: int, n_experts: int, k: int) -> float:
-    """Return how many of E experts a pass over T positions leaves unused on average: E · (1 - k/E)^T.
+    """Return how many of E experts a pass over P positions leaves unused on average: E · (1 - k/E)^P.
 
     Each position chooses k different experts, all choices equally likely and each position on its own: the balanced
     router. The pass reads the weights of the other E - unused experts.
@@ -53,7 +53,7 @@ def expected_unused_experts(n_positions: int, n_experts: int, k: int) -> float:
 
 
 def expected_unused_given(chances: Sequence[float], n_positions: int) -> float:
-    """Return the same for a router that is not balanced: Σ (1 - c)^T over the chances c that a position chooses each.
+    """Return the same for a router that is not balanced: Σ (1 - c)^P over the chances c that a position chooses each.
 
     Positions still choose independently of each other. With every chance k/E this is `expected_unused_experts`; of all
     routers with the same k = Σ c that one leaves the fewest unused.

@@ -114,7 +114,11 @@ class MoE(nn.Module):
         self.down = StackedLinear(config.n_experts, config.d_ff, config.d_model)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """Return the feed-forward output, each position on its own."""
+        """Return the feed-forward output, each position on its own.
+
+        `self.router` scores the experts for each of the P = B·T positions, `route` chooses experts_per_token of them,
+        and `run_expert` runs the chosen, each once for all of its positions (`mix_experts`). Others are left alone.
+        """
         rows = x.flatten(0, 1)  # (P, D), P = B·T: experts do not care which text a position belongs to
         experts, shares = route(self.router(rows), self.experts_per_token)
         return mix_experts(rows, experts, shares, self.run_expert).view_as(x)

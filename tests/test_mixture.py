@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from refusal import assert_refuses
 
-from nanolm.budget import matmul_flops
+from nanolm.budget import matmul_flops, weight_bytes
+from nanolm.mixture import effective_experts
 from nanolm.shapes import DEEPSEEK_V3
 
 law = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -20,7 +21,8 @@ law = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scop
 def test_parameter_counts_of_16_experts_of_which_a_token_uses_2(impl):
     counts = impl.parameter_counts(4e9, 2e9, n_experts=16, k=2)
     assert counts.total != pytest.approx(8e9), "only active parameters counted as memory: memory holds every expert"
-    assert counts.total == pytest.approx(36e9), "4 + 16 · 2 = 36 billion: 72 GB at 2 bytes"
+    assert counts.total == pytest.approx(36e9), "4 + 16 · 2 = 36 billion"
+    assert weight_bytes(counts.total) == 72_000_000_000, "at 2 bytes each"
     assert counts.active != pytest.approx(4e9), "the shared parameters left out: every token goes through them too"
     assert counts.active == pytest.approx(8e9), "4 + 2 · 2 = 8 billion, and so 1.6·10¹⁰ operations a position"
     assert matmul_flops(counts.active, 1) == pytest.approx(1.6e10)
@@ -150,29 +152,42 @@ def test_load_imbalance_is_the_busiest_over_the_mean(impl, counts, imbalance):
     assert got == pytest.approx(imbalance)
 
 
-@pytest.mark.exercise("mixture.effective_experts")
+@pytest.mark.exercise("mixture.load_imbalance")
+@law
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=9).filter(sum))
+def test_load_imbalance_is_1_to_E_and_asks_neither_who_nor_how_long(impl, counts):
+    imbalance = impl.load_imbalance(counts)
+    assert 1 - 1e-12 <= imbalance <= len(counts) + 1e-12
+    assert impl.load_imbalance([7 * count for count in counts[::-1]]) == pytest.approx(imbalance), (
+        "a load seven times as long, with the experts in another order, is as uneven"
+    )
+
+
+@pytest.mark.exercise("mixture.load_imbalance")
+@pytest.mark.parametrize("counts", [[], [0, 0], [-1, 2], [1.5, 2]])
+def test_load_imbalance_refuses_counts_of_nothing(impl, counts):
+    assert_refuses("counts", impl.load_imbalance, counts)
+
+
 @pytest.mark.parametrize(
     ("counts", "experts"),
     # Shares of 3/4 and 1/4: exp(0.75 · ln(4/3) + 0.25 · ln 4) = exp(0.2158 + 0.3466) = 1.7548.
     [([5, 5, 5, 5], 4.0), ([6, 2, 0, 0], 1.7548), ([0, 0, 7], 1.0), ([9, 9, 0], 2.0)],
     ids=["balanced", "6 and 2", "collapsed", "two of three"],
 )
-def test_effective_experts_is_the_exponential_of_the_entropy(impl, counts, experts):
-    assert impl.effective_experts(counts) == pytest.approx(experts, abs=1e-4)
+def test_effective_experts_is_the_exponential_of_the_entropy(counts, experts):
+    assert effective_experts(counts) == pytest.approx(experts, abs=1e-4)
 
 
-@pytest.mark.exercise("mixture.load_imbalance", "mixture.effective_experts")
 @law
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=9).filter(sum))
-def test_effective_experts_are_one_to_E_and_at_least_E_over_the_imbalance(impl, counts):
+def test_effective_experts_are_one_to_E_and_at_least_E_over_the_imbalance(counts):
     # The busiest share s gives an entropy of at least -ln s, and s = imbalance / E.
-    effective, imbalance = impl.effective_experts(counts), impl.load_imbalance(counts)
+    effective, imbalance = effective_experts(counts), max(counts) * len(counts) / sum(counts)
     assert 1 - 1e-9 <= effective <= len(counts) + 1e-9
     assert effective >= len(counts) / imbalance - 1e-9
 
 
-@pytest.mark.exercise("mixture.load_imbalance", "mixture.effective_experts")
 @pytest.mark.parametrize("counts", [[], [0, 0], [-1, 2], [1.5, 2]])
-@pytest.mark.parametrize("name", ["load_imbalance", "effective_experts"])
-def test_load_measures_refuse_counts_of_nothing(impl, name, counts):
-    assert_refuses("counts", getattr(impl, name), counts)
+def test_effective_experts_refuses_counts_of_nothing(counts):
+    assert_refuses("counts", effective_experts, counts)
