@@ -93,11 +93,12 @@ def shared_prefix(model: NanoLM, prefix_tokens: int, repetitions: int) -> dict[s
     return {"conversations": CONVERSATIONS, "prefix_tokens": prefix_tokens, "own_tokens": own_tokens, **found}
 
 
-def measure(model_name: str, slots: int, quick: bool) -> dict[str, Any]:
+def measure(model_name: str, slots: int, device: str, quick: bool) -> dict[str, Any]:
     """Return all figures as one dictionary of plain numbers."""
-    about, (model, _), repetitions = machine.describe(), nanolm.load(model_name), 1 if quick else 3
+    about, (model, _), repetitions = machine.describe(), nanolm.load(model_name, device), 1 if quick else 3
     trace, options = all_at_once(load_trace()[: 4 if quick else None]), {"max_running": slots}
-    ways = ways_to_serve(model, nanolm.checkpoint.find_folder(model_name), slots, options, transformers=not quick)
+    with_transformers = not quick and model.device.type == "cpu"
+    ways = ways_to_serve(model, nanolm.checkpoint.find_folder(model_name), slots, options, with_transformers)
     replays = race(ways, trace, repetitions)
     rows = []
     for name, of in replays.items():
@@ -116,7 +117,7 @@ def measure(model_name: str, slots: int, quick: bool) -> dict[str, Any]:
     replay_engine(ENGINE, engine, trace)
     setting = {"requests": len(trace), "tokens": sum(a.n_output_tokens for a in trace), "slots": slots}
     return {
-        "machine": about,
+        "machine": {**about, "device": device if device == "cpu" else torch.cuda.get_device_name(model.device)},
         "setting": {**setting, "prompt_tokens": sum(a.n_prompt_tokens for a in trace), "repetitions": repetitions},
         "rows": rows,
         "own_share": engine.metrics.own_share,
@@ -130,7 +131,7 @@ def show(figures: dict[str, Any]) -> None:
     setting, shared = figures["setting"], figures["shared_prefix"]
     parts = ", ".join(f"{name} {share:.0%}" for name, share in figures["profile"].items())
     notes = [
-        f"{machine.one_line(figures['machine'])}.",
+        f"{machine.one_line(figures['machine'])}; the model is on: {figures['machine']['device']}.",
         f"{setting['requests']} requests at once: {setting['prompt_tokens']:,} prompt tokens, {setting['tokens']:,} "
         f"new ones; {setting['slots']} served at a time; medians of {setting['repetitions']} rounds in turns.",
         f"The engine spends {figures['own_share']:.1%} of its time outside the model's pass. Profiled: {parts}.",
@@ -162,13 +163,14 @@ def show(figures: dict[str, Any]) -> None:
 def main(
     model: Annotated[str, typer.Option(help="A shipped model or a folder.")] = "target",
     slots: Annotated[int, typer.Option(help="Requests served at a time.")] = 32,
+    device: Annotated[str, typer.Option(help="cpu or cuda; without transformers on the latter.")] = "cpu",
     threads: Annotated[int, typer.Option(help="Threads.")] = 2,
     quick: Annotated[bool, typer.Option("--quick", help="A few seconds, to see that it runs.")] = False,
     results: Annotated[Path, typer.Option(help="Folder of the JSON file.")] = report.RESULTS,
 ) -> None:
     """Measure the serving engine."""
     torch.set_num_threads(threads)
-    figures = measure(model, slots, quick)
+    figures = measure(model, slots, device, quick)
     show(figures)
     print(report.save("serving", figures, results))
 
