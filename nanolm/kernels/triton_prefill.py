@@ -10,6 +10,9 @@ from torch import Tensor
 
 from .choice import on_device_of
 
+LARGEST_T_TILE = 64  # queries a program
+LAUNCH = {"num_warps": 4, "num_stages": 2}
+
 
 @triton.jit
 def flash_prefill_kernel(
@@ -62,7 +65,9 @@ def tiles_for(T: int, H: int, n_bytes: int) -> dict[str, int]:
     """Return the sizes of the tiles for T queries of H numbers of `n_bytes`; one of keys has 16 KB at most."""
     H_TILE = max(16, triton.next_power_of_2(H))
     S_TILE = max(16, min(64, 16384 // (H_TILE * n_bytes)))
-    return {"H": H, "H_TILE": H_TILE, "T_TILE": min(S_TILE, max(16, triton.next_power_of_2(T))), "S_TILE": S_TILE}
+    # Numbers of two bytes and heads of up to 128 leave room for more queries than keys.
+    most = LARGEST_T_TILE if H_TILE * n_bytes <= 256 else S_TILE
+    return {"H": H, "H_TILE": H_TILE, "T_TILE": min(most, max(16, triton.next_power_of_2(T))), "S_TILE": S_TILE}
 
 
 def flash_prefill(
@@ -78,5 +83,5 @@ def flash_prefill(
     tiles = tiles_for(T, H, q.element_size())
     with on_device_of(q):
         grid = (B * N, triton.cdiv(T, tiles["T_TILE"]))
-        flash_prefill_kernel[grid](q, k, v, out, *strides, scale, N, N // K, T, S, **tiles, num_warps=4, num_stages=2)
+        flash_prefill_kernel[grid](q, k, v, out, *strides, scale, N, N // K, T, S, **tiles, **LAUNCH)
     return out

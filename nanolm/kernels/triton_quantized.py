@@ -14,6 +14,8 @@ from .choice import on_device_of
 R_TILE = 16  # rows of x at a time: the least that a matrix unit takes
 O_TILE = 16  # few outputs a program make many programs, and many programs keep memory busy
 LARGEST_TILE = 256  # columns at a time: four tiles of x in float32, which are fetched ahead, fit beside each other
+# By bits. A tile of 4-bit codes is small, so more of them are fetched ahead.
+LAUNCH = {8: {"num_warps": 4, "num_stages": 4}, 4: {"num_warps": 4, "num_stages": 4}}
 
 
 @triton.jit
@@ -71,6 +73,6 @@ def quantized_matvec(
         quantized_matvec_kernel[grid](
             rows, codes, scales, y, rows.stride(0), codes.stride(0), scales.stride(0), y.stride(0),
             n_rows, n_outputs, G * tiles_per_group, tiles_per_group, bytes_per_group,
-            BITS=bits, R_TILE=R_TILE, O_TILE=O_TILE, C_TILE=C_TILE, num_warps=4, num_stages=4,
+            BITS=bits, R_TILE=R_TILE, O_TILE=O_TILE, C_TILE=C_TILE, **LAUNCH[bits],
         )  # fmt: skip
     return y.view(*x.shape[:-1], n_outputs)
