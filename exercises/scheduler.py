@@ -207,7 +207,7 @@ class Scheduler:
         job.table.release()
 
     def _make_room(self, job: Job, n: int, plan: Plan) -> int:
-        """Have blocks for n more tokens of a running request, if need be by preempting the last ones; return how many run.
+        """Have blocks for n more tokens of a running request, if need be by preempting others; return how many can run.
 
         0: it had to give way itself. Guesses are dropped before anybody loses blocks for them.
         """
