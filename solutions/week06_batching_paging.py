@@ -175,14 +175,14 @@ axes[1].set(xlabel="requests in the pass, B", ylabel="tokens a second, all toget
 axes[0].legend(fontsize=8.5)
 figures.show(
     fig,
-    "Left: the time of a pass against the requests in it rises far more slowly than the dashed diagonal. Right: the tokens "
-    "written a second rise with the number of requests.",
+    "Left: the time of a pass against the requests in it rises far more slowly than the dashed diagonal. Right: the "
+    "tokens written a second rise with the number of requests.",
 )
 
 # %% [markdown]
-# Each user gets their tokens somewhat more slowly, all together get many more. These two always move in opposite directions:
-# the batch is the knob between them. (On a CPU much of a small pass is the fixed cost of starting a few hundred operations; on
-# a GPU it is loading the weights. The shape is the same.)
+# Each user gets their tokens somewhat more slowly, all together get many more. These two always move in opposite
+# directions: the batch is the knob between them. (On a CPU much of a small pass is the fixed cost of starting a few
+# hundred operations; on a GPU it is loading the weights. The shape is the same.)
 
 # %% [markdown]
 # ## Batching by hand
@@ -207,9 +207,10 @@ figures.show(
 #
 # Try one yourself: the same 64 requests, but 8 slots, with the long one first. How many steps does each kind take?
 #
-# <details><summary>Answer</summary>Static: the first batch of eight takes 500, each of the other seven batches 50: 850 steps.
-# Continuous: the long one keeps a slot for 500 steps; the other seven slots share 63 requests, nine each, 450 steps. So
-# 500, all of it hidden behind the long one. (If the long one comes <em>last</em>, both take 850: nobody can foresee it.)</details>
+# <details><summary>Answer</summary>Static: the first batch of eight takes 500, each of the other seven batches 50: 850
+# steps. Continuous: the long one keeps a slot for 500 steps; the other seven slots share 63 requests, nine each, 450
+# steps. So 500, all of it hidden behind the long one. (If the long one comes <em>last</em>, both take 850: nobody can
+# foresee it.)</details>
 #
 # ### As equations
 #
@@ -229,11 +230,12 @@ from nanolm.batching import ServingRun  # exercise: utilisation, finished_at, wa
 # points: 4
 # minutes: 12
 # difficulty: 1
-# tested: Request 0 in a slot, steps in which nothing runs, a run without a step, and ends, waits and latencies of requests that
-#   arrive at step 1.
-# why: These four numbers are what a scheduler is judged by, and half of all benchmark quarrels are about how they are counted.
-# hint: An empty slot is None; request 0 is not empty. Steps are numbered from 0, so a request whose last step is number 2 had
-#   ended when 3 steps had been run. A request that never ran is not in `_steps_at_work`: `get` with a default.
+# tested: Request 0 in a slot, steps in which nothing runs, a run without a step, and ends, waits and latencies of
+#   requests that arrive at step 1.
+# why: These four numbers are what a scheduler is judged by, and half of all benchmark quarrels are about how they are
+#   counted.
+# hint: An empty slot is None; request 0 is not empty. Steps are numbered from 0, so a request whose last step is number 2
+#   had ended when 3 steps had been run. A request that never ran is not in `_steps_at_work`: `get` with a default.
 
 # %% [markdown]
 # Now the two simulators. Two helpers are imported for you, and both simulators begin alike:
@@ -248,24 +250,24 @@ from nanolm.batching import simulate_static_batching  # exercise: simulate_stati
 # points: 4
 # minutes: 15
 # difficulty: 2
-# tested: 4, 1, 1, 1 in two slots; 64 requests with one long; a batch formed of those who have arrived, full or not; order and
-#   slots; random loads against a reckoning by batches; no requests, requests for nothing, and refusal of bad input.
+# tested: 4, 1, 1, 1 in two slots; 64 requests with one long; a batch formed of those who have arrived, full or not; order
+#   and slots; random loads against a reckoning by batches; no requests, requests for nothing, and refusal of bad input.
 # why: It is how most first attempts at a model server work, and you should know its price before you pay it.
-# hint: An outer loop while somebody waits: form a batch. An inner loop over the steps of that batch, as many as its largest need;
-#   in step `done` a request is at work if it needs more than that. If nobody has arrived, one empty step passes:
-#   `max(..., default=1)` does that without an `if`.
+# hint: An outer loop while somebody waits: form a batch. An inner loop over the steps of that batch, as many as its
+#   largest need; in step `done` a request is at work if it needs more than that. If nobody has arrived, one empty step
+#   passes: `max(..., default=1)` does that without an `if`.
 
 # %%
 from nanolm.batching import simulate_continuous_batching  # exercise: simulate_continuous_batching
 # points: 5
 # minutes: 20
 # difficulty: 2
-# tested: 4, 1, 1, 1 in two slots; a long request first and last; joining while others run; the lowest free slot first; random loads
-#   against a queue with several clerks; no requests, requests for nothing, and refusal of bad input.
+# tested: 4, 1, 1, 1 in two slots; a long request first and last; joining while others run; the lowest free slot first;
+#   random loads against a queue with several clerks; no requests, requests for nothing, and refusal of bad input.
 # why: It is the idea that raised the throughput of servers several times over, in fifteen lines.
-# hint: Keep two lists: who sits in each slot, and how many steps each request has left (a copy: `needs` is the caller's). A step
-#   has three parts: fill the free slots, note the row, count down and empty the slots whose request is done. What is appended
-#   to the timeline must not change later.
+# hint: Keep two lists: who sits in each slot, and how many steps each request has left (a copy: `needs` is the caller's).
+#   A step has three parts: fill the free slots, note the row, count down and empty the slots whose request is done. What
+#   is appended to the timeline must not change later.
 
 # %% [markdown]
 # The worked example and the long request, in *your* simulators.
@@ -298,9 +300,9 @@ for name, simulate in simulators.items():
 # %% [markdown]
 # ### Prediction 2
 #
-# Requests arrive by chance, and answers have lengths as in the trace: 16 to 149 tokens, 38 on average. 32 slots. The load rises
-# until it is nearly all that the slots could ever do. At a load of 20 % of that, how many steps does a request wait for its slot
-# on average, with static and with continuous batching?
+# Requests arrive by chance, and answers have lengths as in the trace: 16 to 149 tokens, 38 on average. 32 slots. The load
+# rises until it is nearly all that the slots could ever do. At a load of 20 % of that, how many steps does a request wait
+# for its slot on average, with static and with continuous batching?
 
 # %%
 my_static_wait, my_continuous_wait = 0.0, 0.0  # steps; change both
@@ -323,26 +325,27 @@ ax.set(xlabel="load, as a share of what the slots can do", ylabel="mean wait for
 ax.legend()
 figures.show(
     fig,
-    "Mean wait for a slot against the load. Static batching waits tens of steps at every load, and from about a quarter of it on "
-    "the wait leaves the picture. Continuous batching waits for next to nothing until the load is close to what the slots can do.",
+    "Mean wait for a slot against the load. Static batching waits tens of steps at every load, and from about a "
+    "quarter of it on the wait leaves the picture. Continuous batching waits for next to nothing until the load is "
+    "close to what the slots can do.",
 )
 at = shares.index(0.2)
 print(f"at 20 %: static {waits['static'][at]:.0f} steps, you said {my_static_wait:g};", end=" ")
 print(f"continuous {waits['continuous'][at]:.1f}, you said {my_continuous_wait:g}")
 
 # %% [markdown]
-# The blue line stays on the floor until the slots are nearly full. The red one starts high, because a newcomer waits for a whole
-# batch to end even when most slots are empty. And from about a quarter of the load on the bus is too slow: of its seats it fills
-# mean over maximum, here 38 over up to 149, and the queue then grows for as long as requests come. (Its height there says only
-# how long we looked.) That is why chat servers batch continuously: the same machine, three times the load, and no wait for
-# strangers.
+# The blue line stays on the floor until the slots are nearly full. The red one starts high, because a newcomer waits for
+# a whole batch to end even when most slots are empty. And from about a quarter of the load on the bus is too slow: of its
+# seats it fills mean over maximum, here 38 over up to 149, and the queue then grows for as long as requests come. (Its
+# height there says only how long we looked.) That is why chat servers batch continuously: the same machine, three times
+# the load, and no wait for strangers.
 
 # %% [markdown]
 # ## What limits the batch
 #
-# If a larger batch is cheaper per token, why not 10,000? Let us compute a decode pass of an 8B model (15 GB of weights read,
-# n = 7.5·10⁹ parameters multiplied; the embedding is looked up) on a chip with W = 3.35 TB/s and P = 10¹⁵ operations a second.
-# Every request has 1,024 tokens in its cache: s = 1,024 · 131,072 B = 134,217,728 B.
+# If a larger batch is cheaper per token, why not 10,000? Let us compute a decode pass of an 8B model (15 GB of weights
+# read, n = 7.5·10⁹ parameters multiplied; the embedding is looked up) on a chip with W = 3.35 TB/s and P = 10¹⁵
+# operations a second. Every request has 1,024 tokens in its cache: s = 1,024 · 131,072 B = 134,217,728 B.
 #
 # $$t(B) = \frac{B\,s}{W} + \max\!\left(\frac{w}{W},\; \frac{2\,n\,B}{P}\right)$$
 #
@@ -358,10 +361,10 @@ print(f"continuous {waits['continuous'][at]:.1f}, you said {my_continuous_wait:g
 # | 256 | 4.48 | 10.26 | **14.73** | **17,374** | 3.84 |
 # | 476 | 4.48 | 19.07 | **23.55** | **20,214** | 7.14, more than 4.48 |
 #
-# The last line needs care. Up to 4.48 / 0.015 = 298 requests the arithmetic hides behind the loading of the weights, and reading
-# is the whole time. With 476 the arithmetic takes 7.14 ms, and the pass 19.07 + 7.14 = **26.2 ms**, which is **18,160
-# tokens/s**. The 23.55 ms are what reading alone takes: the bound for a chip whose arithmetic is free. Real passes take 1.2 to
-# 2 times as long as such bounds; ratios hold better than values.
+# The last line needs care. Up to 4.48 / 0.015 = 298 requests the arithmetic hides behind the loading of the weights, and
+# reading is the whole time. With 476 the arithmetic takes 7.14 ms, and the pass 19.07 + 7.14 = **26.2 ms**, which is
+# **18,160 tokens/s**. The 23.55 ms are what reading alone takes: the bound for a chip whose arithmetic is free. Real
+# passes take 1.2 to 2 times as long as such bounds; ratios hold better than values.
 #
 # At B = 256 the pass reads 256 · 0.1342 = **34.4 GB of caches** and 15 GB of weights: 34.4 of 49.4 GB are caches. The
 # throughput levels off at W/s = 25,000 tokens/s, since each token has to read its own cache, and nobody shares that.
@@ -404,12 +407,16 @@ axes[0].legend(loc="upper left", fontsize=8.5)
 axes[1].legend(loc="lower right", fontsize=8.5)
 figures.show(
     fig,
-    "Left: the time of a pass, stacked. The weights are a constant band, the caches a wedge that outgrows it from about 110 "
-    "requests on, and from 298 on a thin wedge of arithmetic is added. Right: tokens a second rise steeply and bend towards a "
-    "ceiling of 25,000.",
+    "Left: the time of a pass, stacked. The weights are a constant band, the caches a wedge that outgrows it from "
+    "about 110 requests on, and from 298 on a thin wedge of arithmetic is added. Right: tokens a second rise "
+    "steeply at first. The dashed line of reading alone bends towards a ceiling of 25,000, the solid one is flat "
+    "from 298 on, at 18,160.",
 )
 
 # %% [markdown]
+# Left, the blue band is what all share, the yellow wedge what nobody shares. Right, the solid line is flat from 298 requests on:
+# there a request more adds 0.0401 ms of reading and 0.0150 ms of arithmetic to the pass, and 1 / 0.0551 ms is 18,160.
+#
 # ## Two ways to keep a cache
 #
 # **Reservation.** When a request starts, nobody knows how long it gets. A tensor wants its place in one piece, so early
@@ -425,13 +432,13 @@ figures.show(
 #
 # $$\text{blocks}(S) = \left\lceil \frac{S}{g} \right\rceil \qquad \text{slot}(p) = g \cdot \text{table}\!\left[\left\lfloor \frac{p}{g} \right\rfloor\right] + p \bmod g$$
 #
-# **By hand.** Blocks of g = 4. A request holds the blocks 7, 2, 5, in this order, and has 10 positions. Where is position 9?
-# 9 // 4 = 2, the third block, which is block 5; 9 mod 4 = 1, the second place in it. Slot 4 · 5 + 1 = **21**. Position 0 is in slot
-# 28, position 5 in slot 9. The table is what keeps the order; the numbers need none.
+# **By hand.** Blocks of g = 4. A request holds the blocks 7, 2, 5, in this order, and has 10 positions. Where is position
+# 9? 9 // 4 = 2, the third block, which is block 5; 9 mod 4 = 1, the second place in it. Slot 4 · 5 + 1 = **21**. Position
+# 0 is in slot 28, position 5 in slot 9. The table is what keeps the order; the numbers need none.
 #
-# How does attention find its way? It reads the table. On a GPU a kernel follows it block by block
-# (`nanolm/kernels/` has one); here `PagedKVCache` in `nanolm/paged_cache.py` gathers the blocks first. Masks and positions are as
-# before: paging moves numbers, it changes none.
+# How does attention find its way? It reads the table. On a GPU a kernel follows it block by block (`nanolm/kernels/` has
+# one); here `PagedKVCache` in `nanolm/paged_cache.py` gathers the blocks first. Masks and positions are as before: paging
+# moves numbers, it changes none.
 #
 # The books are in `nanolm/paging.py`, without a single tensor. First the stack of free sheets. A block may have several
 # **holders** (you will soon see who), so each has a count of references. 0 references: it is free.
@@ -441,19 +448,20 @@ from nanolm.paging import BlockAllocator  # exercise: allocate, share, free
 # points: 4
 # minutes: 12
 # difficulty: 1
-# tested: Each block is given once, one holder at first, an empty pool, the block freed last is taken first, a shared block survives its
-#   first holder, a free block can be neither shared nor freed, and a refusal changes nothing.
-# why: A block given to two requests mixes their texts, without any error. A block never given back is memory lost until restart.
-# hint: `self._free` is a list used as a stack, `self._references` counts the holders of each block. `self.references(block)` also
-#   refuses a number outside the pool, which `self._references[-1]` would not. A block returns to the stack when its count
-#   reaches 0, not before.
+# tested: Each block is given once, one holder at first, an empty pool, the block freed last is taken first, a shared
+#   block survives its first holder, a free block can be neither shared nor freed, and a refusal changes nothing.
+# why: A block given to two requests mixes their texts, without any error. A block never given back is memory lost until
+#   restart.
+# hint: `self._free` is a list used as a stack, `self._references` counts the holders of each block.
+#   `self.references(block)` also refuses a number outside the pool, which `self._references[-1]` would not. A block
+#   returns to the stack when its count reaches 0, not before.
 
 # %% [markdown]
 # Now the index card. `append(n)` reserves n more positions, and there is one subtlety.
 #
-# **Forks.** Sometimes a text is to be continued in several ways: four answers to one question, beams, an attempt and its retry.
-# `fork` gives a second table over the *same* blocks; each has one more holder. Nothing is copied, as long as both only read. What
-# happens when they write? Take blocks of 4, and two tables of 6 positions over blocks 0 and 1:
+# **Forks.** Sometimes a text is to be continued in several ways: four answers to one question, beams, an attempt and its
+# retry. `fork` gives a second table over the *same* blocks; each has one more holder. Nothing is copied, as long as both
+# only read. What happens when they write? Take blocks of 4, and two tables of 6 positions over blocks 0 and 1:
 #
 # | | twin's table | original's table | references of 0, 1, 2 |
 # |---|---|---|---|
@@ -465,21 +473,22 @@ from nanolm.paging import BlockAllocator  # exercise: allocate, share, free
 # filled last* block is ever copied. `append` returns the copies to make, as pairs (from, to); whoever has the tensors makes
 # them.
 #
-# Given: `blocks_needed(n)`, the free blocks that `append(n)` takes in all, that for a copy included; `_must_copy(n)`, whether the
-# first of n new positions falls into a block that others hold too.
+# Given: `blocks_needed(n)`, the free blocks that `append(n)` takes in all, that for a copy included; `_must_copy(n)`,
+# whether the first of n new positions falls into a block that others hold too.
 
 # %%
 from nanolm.paging import BlockTable  # exercise: slot_mapping, append, fork
 # points: 8
 # minutes: 30
 # difficulty: 3
-# tested: Slots of a scattered table, of blocks of one, and positions that are not reserved. Append: a block when the last one is full and
-#   not before, many positions at once, copy on write and who keeps which block, no copy behind a full block or for nothing,
-#   and a table unchanged when there is no room. Fork: every block shared, none copied, a list of its own.
+# tested: Slots of a scattered table, of blocks of one, and positions that are not reserved. Append: a block when the last
+#   one is full and not before, many positions at once, copy on write and who keeps which block, no copy behind a full
+#   block or for nothing, and a table unchanged when there is no room. Fork: every block shared, none copied, a list of
+#   its own.
 # why: This is the page table of PagedAttention. `append` runs for every request in every pass.
-# hint: In append, ask before you take: compare `blocks_needed(n)` with what is free. Then the copy: a block of your own in the
-#   place of the last one, whose reference you give back. Then as many new blocks as the new length needs. In fork, `share` each block
-#   and copy the list.
+# hint: In append, ask before you take: compare `blocks_needed(n)` with what is free. Then the copy: a block of your own
+#   in the place of the last one, whose reference you give back. Then as many new blocks as the new length needs. In fork,
+#   `share` each block and copy the list.
 
 # %% [markdown]
 # Two requests, a fork and a copy, in *your* tables. Below, a box is a block, a bar in it how much of it is filled.
@@ -516,20 +525,21 @@ twin = a.fork()
 tables = {"a": a, "b": b, "twin": twin}
 figures.show(
     draw_pool(pool, tables, 4, "after the fork"),
-    "Eight blocks. a and twin share two blocks, orange, the second half full. b has three blocks of its own, one partly filled. The "
-    "blocks of a and b lie mixed. Three are free.",
+    "Eight blocks. a and twin share two blocks, orange, the second half full. b has three blocks of its own, one "
+    "partly filled. The blocks of a and b lie mixed. Three are free.",
 )
 print(f"positions 0 to 5 of a are in slots {a.slot_mapping(0, 6)}")
 print(f"the twin appends one position; to copy: {twin.append(1)}")
 print(f"a appends one position; to copy: {a.append(1)}")
 figures.show(
     draw_pool(pool, tables, 4, "after both have written"),
-    "a and twin still share their first block; each now has a second block of its own, three quarters full. Two blocks are free.",
+    "a and twin still share their first block; each now has a second block of its own, three quarters full. Two "
+    "blocks are free.",
 )
 
 # %% [markdown]
-# And the tensors. Below, keys and values of two sequences are written through your slots into one pool and read back through your
-# tables.
+# And the tensors. Below, keys and values of two sequences are written through your slots into one pool and read back
+# through your tables.
 
 # %%
 # needs 6.4 and 6.5
@@ -552,9 +562,9 @@ for which, table in enumerate((first, second)):
 # %% [markdown]
 # ## Sizing: the mean, the tail, and the night when both meet
 #
-# How many requests may run at once? Suppose the pool has room for 20,000 positions, and texts have lengths as users' texts do: many
-# short ones and a few very long. If you divide by the mean length, the pool is full *on average*. Half of the time it
-# is worse than average.
+# How many requests may run at once? Suppose the pool has room for 20,000 positions, and texts have lengths as users'
+# texts do: many short ones and a few very long. If you divide by the mean length, the pool is full *on average*. Half of
+# the time it is worse than average.
 #
 # ### Prediction 3
 #
@@ -587,27 +597,28 @@ for at, text in ((at_p95, "by the 95 %"), (at_mean, "by the mean")):
 ax.set(xlabel="requests that run at once", ylabel="pool too small, % of the time", ylim=(-2, 100))
 figures.show(
     fig,
-    "How often the pool is too small against the number of requests. Almost never at the number computed from the 95 % length; "
-    "about four times in ten at the number computed from the mean; nearly always beyond it.",
+    "How often the pool is too small against the number of requests. Almost never at the number computed from the "
+    "95 % length; about four times in ten at the number computed from the mean; nearly always beyond it.",
 )
 print(f"sized by the mean, it is too small {share[at_mean]:.0%} of the time; you said {my_overflow_at_the_mean:.0%}")
 
 # %% [markdown]
-# This is the classical failure: **out of memory only when several long requests meet.** No test with typical prompts finds it. So size
-# with the length that 95 % stay below (p95), the batch that you want, and 10 to 20 % headroom, and let the server do
-# something sensible in the remaining cases. What is sensible? Nobody's work should be lost, and nobody should wait for ever.
-# That is the scheduler's business.
+# This is the classical failure: **out of memory only when several long requests meet.** No test with typical prompts
+# finds it. So size with the length that 95 % stay below (p95), the batch that you want, and 10 to 20 % headroom, and let
+# the server do something sensible in the remaining cases. What is sensible? Nobody's work should be lost, and nobody
+# should wait for ever. That is the scheduler's business.
 
 # %% [markdown]
 # ## The scheduler
 #
-# Every request is the same thing at every time: a list of tokens of which the first `n_computed` are in the cache. The others are
-# *pending*. A prompt has many pending tokens, a request that writes has one. So prefill, prefill in chunks, decoding and
-# "begin again after a loss" are **one rule: run pending tokens, as many as the budget of the pass allows.**
+# Every request is the same thing at every time: a list of tokens of which the first `n_computed` are in the cache. The
+# others are *pending*. A prompt has many pending tokens, a request that writes has one. So prefill, prefill in chunks,
+# decoding and "begin again after a loss" are **one rule: run pending tokens, as many as the budget of the pass allows.**
 #
-# The budget, `max_tokens_per_step`, bounds the length of a pass, since everybody in it waits for all of it. Who writes comes
-# first, with one token each. What is left goes to prompts, in chunks if need be (Agrawal 2023). All tokens of a pass are packed
-# one behind the other into one matrix, so a prompt's chunk and others' single tokens share one loading of the weights.
+# The budget, `max_tokens_per_step`, bounds the length of a pass, since everybody in it waits for all of it. Who writes
+# comes first, with one token each. What is left goes to prompts, in chunks if need be (Agrawal 2023). All tokens of a
+# pass are packed one behind the other into one matrix, so a prompt's chunk and others' single tokens share one loading of
+# the weights.
 #
 # **By hand.** A budget of 8 tokens a pass. a has a prompt of 5, b one of 9, both want 3 tokens.
 #
@@ -621,14 +632,15 @@ print(f"sized by the mean, it is too small {share[at_mean]:.0%} of the time; you
 # a needed 5 + 2 = 7 positions, not 8: the last token is written and never run. TTFT of b: two passes. Had b been admitted
 # only after a, it would have been four.
 #
-# **Admission.** Strictly in order of arrival. If the first in the queue does not fit, nobody behind it overtakes, or a long
-# request would wait for ever on a busy server. It fits if there are blocks for *all* its pending tokens, although only a
-# chunk runs in this pass: half a prompt is of no use to anybody. Nothing is reserved for the answer. That is the bet of paging:
-# not all will be long at once.
+# **Admission.** Strictly in order of arrival. If the first in the queue does not fit, nobody behind it overtakes, or a
+# long request would wait for ever on a busy server. It fits if there are blocks for *all* its pending tokens, although
+# only a chunk runs in this pass: half a prompt is of no use to anybody. Nothing is reserved for the answer. That is the
+# bet of paging: not all will be long at once.
 #
-# **Preemption.** Sometimes the bet is lost: somebody who writes needs a block and none is free. Then the one who *came last*
-# gives way. Its blocks are taken, its tokens are kept, and it waits *before* everybody else. When there is room, it runs all its
-# tokens again as if they were a prompt, the tokens of its own answer among them. Its text goes on as if nothing had happened.
+# **Preemption.** Sometimes the bet is lost: somebody who writes needs a block and none is free. Then the one who *came
+# last* gives way. Its blocks are taken, its tokens are kept, and it waits *before* everybody else. When there is room, it
+# runs all its tokens again as if they were a prompt, the tokens of its own answer among them. Its text goes on as if
+# nothing had happened.
 #
 # Given, in the class below:
 #
@@ -646,14 +658,16 @@ from nanolm.scheduler import Scheduler  # exercise: admit, preempt
 # points: 8
 # minutes: 35
 # difficulty: 3
-# tested: Admit: order, no overtaking, room for the whole prompt to the last block, blocks taken earlier in the same pass, the budget for all
-#   newcomers together, max_running, what the prefix cache spares, one token left to run, the prefix given back if there is
-#   no room, eviction only if it helps. Preempt: blocks and tokens, the place in the queue, the draft, shared blocks.
-# why: These two decide who waits. A mistake here is a server that hangs under load, or serves one user twice and another never.
-# hint: admit is a loop with four conditions in its head and body: somebody waits, a place is free, budget is left, the first one
-#   fits. Take its prefix before you count the blocks it needs, and give the prefix back if there are too few. Only then move it from
-#   `waiting` to `running`. It runs `min(job.n_pending, budget)` tokens, whose positions you reserve, and you lower the budget.
-#   preempt is five lines; `appendleft` is the important one.
+# tested: Admit: order, no overtaking, room for the whole prompt to the last block, blocks taken earlier in the same pass,
+#   the budget for all newcomers together, max_running, what the prefix cache spares, one token left to run, the prefix
+#   given back if there is no room, eviction only if it helps. Preempt: blocks and tokens, the place in the queue, the
+#   draft, shared blocks.
+# why: These two decide who waits. A mistake here is a server that hangs under load, or serves one user twice and another
+#   never.
+# hint: admit is a loop with four conditions in its head and body: somebody waits, a place is free, budget is left, the
+#   first one fits. Take its prefix before you count the blocks it needs, and give the prefix back if there are too few.
+#   Only then move it from `waiting` to `running`. It runs `min(job.n_pending, budget)` tokens, whose positions you
+#   reserve, and you lower the budget. preempt is five lines; `appendleft` is the important one.
 
 # %% [markdown]
 # ## Your parts in the engine
@@ -691,9 +705,9 @@ while engine.has_work:
 # %% [markdown]
 # ### The same request alone and in company
 #
-# What a request gets must not depend on who else is served. To see it, make life hard: a pool of 24 blocks for ten requests, chunks
-# of at most 48 tokens a pass, a prefix cache. In float64, so that no rounding can decide between two tokens, and with the
-# smaller model: the scheduler never looks at the model, and it is done sooner.
+# What a request gets must not depend on who else is served. To see it, make life hard: a pool of 24 blocks for ten
+# requests, chunks of at most 48 tokens a pass, a prefix cache. In float64, so that no rounding can decide between two
+# tokens, and with the smaller model: the scheduler never looks at the model, and it is done sooner.
 
 # %%
 # needs 6.4 to 6.6
@@ -706,8 +720,9 @@ print(f"{metrics.n_steps} passes, {metrics.n_preemptions} times somebody had to 
 print(f"{sum(x == y for x, y in zip(together, alone, strict=True))} of {len(ten)} texts as written alone")
 
 # %% [markdown]
-# In float32 or 16 bits, the promise has a small print. A larger matrix is multiplied in other pieces, so its sums are added up in
-# another order, and the last bits of the scores can differ. Where two tokens are nearly equally probable, that decides.
+# In float32 or 16 bits, the promise has a small print. A larger matrix is multiplied in other pieces, so its sums are
+# added up in another order, and the last bits of the scores can differ. Where two tokens are nearly equally probable,
+# that decides.
 
 
 # %%
@@ -726,19 +741,19 @@ for name, model in (("float32", target), ("float64", copy.deepcopy(target).doubl
     print(f"{name}: scores of one request in larger batches differ by at most {off:.1e}")
 
 # %% [markdown]
-# (0 is possible: it depends on the processor and its library.) Week 3 shows what such bits do to a text at temperature 0, and what it costs to
-# rule them out.
+# (0 is possible: it depends on the processor and its library.) Week 3 shows what such bits do to a text at temperature 0,
+# and what it costs to rule them out.
 
 # %% [markdown]
 # ## Reservation against paging: how many fit?
 #
-# A pool of 128 blocks of 16 positions, 2,048 positions. The longest prompt of the trace has 193 tokens, the longest answer 149. Who
-# reserves has to be ready for both: 342 positions, 22 blocks a request, whatever it needs.
+# A pool of 128 blocks of 16 positions, 2,048 positions. The longest prompt of the trace has 193 tokens, the longest
+# answer 149. Who reserves has to be ready for both: 342 positions, 22 blocks a request, whatever it needs.
 #
 # ### Prediction 4
 #
-# All 64 requests come at once. How many run at the same time, with reservation and with paging? For paging, compute with the mean text
-# at half of its answer.
+# All 64 requests come at once. How many run at the same time, with reservation and with paging? For paging, compute with
+# the mean text at half of its answer.
 
 # %%
 my_running_reserved, my_running_paged = 0, 0  # change both
@@ -775,7 +790,8 @@ for name, (replay, engine, seen) in pools.items():
         end=" ",
     )
     print(
-        f"{engine.metrics.n_steps} passes, {replay.tokens_per_second:4.0f} tokens/s, {engine.metrics.n_preemptions} preemptions"
+        f"{engine.metrics.n_steps} passes, {replay.tokens_per_second:5,.0f} tokens/s, "
+        f"{engine.metrics.n_preemptions} preemptions"
     )
 
 # %%
@@ -789,26 +805,28 @@ axes[1].set(xlabel="pass", ylabel="pool in use, %", ylim=(0, 100))
 axes[0].legend()
 figures.show(
     fig,
-    "Two panels over the passes while requests wait. With reservation five requests run and between a tenth and a third of the pool "
-    "holds anything. With paging some twenty run, nearly all of the pool is in use, and the queue is empty much sooner.",
+    "Two panels over the passes while requests wait. With reservation five requests run and between a tenth and a "
+    "third of the pool holds anything. With paging some twenty run, nearly all of the pool is in use, and the queue "
+    "is empty much sooner.",
 )
 
 # %% [markdown]
-# The same memory, more than four times the requests in a pass, a third of the passes, and about twice the tokens a second (more,
-# where a pass is longer than the engine's own work, as with a larger model). What is left unused with paging are the ends of last
-# blocks and now and then a few blocks, too few for the next in the queue. And there is a price in the last column: admission fills
-# the pool with fresh, short texts, and then they all grow. So blocks run out, and somebody has to give way.
+# The same memory, more than four times the requests in a pass, a third of the passes, and about twice the tokens a second
+# (more, where a pass is longer than the engine's own work, as with a larger model). What is left unused with paging are
+# the ends of last blocks and now and then a few blocks, too few for the next in the queue. And there is a price in the
+# last column: admission fills the pool with fresh, short texts, and then they all grow. So blocks run out, and somebody
+# has to give way.
 
 # %% [markdown]
 # ## What preemption costs
 #
-# Whoever gives way runs its tokens twice. Nothing else is lost. A request needs prompt + answer − 1 positions; what is run beyond
-# that is the price. How high is it?
+# Whoever gives way runs its tokens twice. Nothing else is lost. A request needs prompt + answer − 1 positions; what is
+# run beyond that is the price. How high is it?
 #
 # ### Prediction 5
 #
-# The sixteen requests of the trace with the longest answers come at once. Complete, they need 127 blocks. With 48 blocks, what share
-# of the positions is run twice? And how many more passes does it take than with enough blocks?
+# The sixteen requests of the trace with the longest answers come at once. Complete, they need 127 blocks. With 48 blocks,
+# what share of the positions is run twice? And how many more passes does it take than with enough blocks?
 
 # %%
 my_share_run_twice, my_share_more_passes = 0.0, 0.0  # change both
@@ -831,8 +849,8 @@ for n_blocks in sizes:
 twice = {prefix: [n / line[-1] - 1 for n in line] for prefix, line in again.items()}  # the last size holds everything
 longer = [n / passes[-1] - 1 for n in passes]
 for i, n_blocks in enumerate(sizes):
-    print(f"{n_blocks:3} blocks: {preemptions[i]:2} preemptions, {twice[False][i]:4.0%} run twice, {passes[i]:3} passes", end="")
-    print(f" ({longer[i]:+.0%}); with a prefix cache {twice[True][i]:4.0%} run twice")
+    print(f"{n_blocks:3} blocks: {preemptions[i]:2} preemptions, {twice[False][i]:4.0%} run twice,", end=" ")
+    print(f"{passes[i]:3} passes ({longer[i]:+.0%}); with a prefix cache {twice[True][i]:4.0%} run twice")
 print(f"all {len(texts)} runs wrote the same texts: {all(t == texts[0] for t in texts)}")
 at = sizes.index(48)
 print(f"48 blocks: {twice[False][at]:.0%} run twice, you said {my_share_run_twice:.0%};", end=" ")
@@ -852,27 +870,29 @@ ax.set(xlabel="blocks in the pool", ylabel="% of what is needed", ylim=(-3, None
 ax.legend(fontsize=8.5)
 figures.show(
     fig,
-    "Against the size of the pool: a third to a half of the positions are run twice in every pool of up to 64 blocks, somewhat "
-    "fewer with a prefix cache in most of them, and none where all fits. The passes are the same in number down to 48 blocks and more than double at 24.",
+    "Against the size of the pool: a third to a half of the positions are run twice in every pool of up to 64 "
+    "blocks, somewhat fewer with a prefix cache in most of them, and none where all fits. The passes are the same "
+    "in number down to 48 blocks and more than double at 24.",
 )
 
 # %% [markdown]
-# Two things to see. With anything from 24 to 64 blocks a third to a half of the positions (red) are run twice: admission fills the pool
-# with fresh, short texts, all of them grow, and the last to come gives way, often more than once. And still, with 48 blocks it
-# takes hardly more passes (blue) than with enough: what has to run again runs *as a prompt*, many tokens in a pass that loads the
-# weights anyway. Only below that the wait grows, and for another reason: fewer requests run side by side. With a prefix cache
-# (green) the blocks that somebody gave up stay known until they are needed, so some are found again; few, where blocks are this
-# scarce.
+# Two things to see. With anything from 24 to 64 blocks a third to a half of the positions (red) are run twice: admission
+# fills the pool with fresh, short texts, all of them grow, and the last to come gives way, often more than once. And
+# still, with 48 blocks it takes hardly more passes (blue) than with enough: what has to run again runs *as a prompt*,
+# many tokens in a pass that loads the weights anyway. Only below that the wait grows, and for another reason: fewer
+# requests run side by side. With a prefix cache (green) the blocks that somebody gave up stay known until they are
+# needed, so some are found again; few, where blocks are this scarce.
 #
-# Each preemption is a gap in somebody's text, though. A server that preempts all the time has been given too many places, and a few
-# blocks kept free at admission would spare most of it. Instead of computing again, a server can also copy the blocks to CPU memory
-# and back (*swapping*). Which is faster is a matter of two numbers, and week 7 measures them.
+# Each preemption is a gap in somebody's text, though. A server that preempts all the time has been given too many places,
+# and a few blocks kept free at admission would spare most of it. Instead of computing again, a server can also copy the
+# blocks to CPU memory and back (*swapping*). Which is faster is a matter of two numbers, and week 7 measures them.
 
 # %% [markdown]
 # ## Chunked prefill: who waits for a long prompt?
 #
-# Eight requests write. Then a prompt of 1,000 tokens arrives. If it may run in one pass, all eight wait for that pass. In chunks of 64
-# tokens a pass (8 of which go to those who write), everybody's passes are short, but the newcomer needs eighteen of them.
+# Eight requests write. Then a prompt of 1,000 tokens arrives. If it may run in one pass, all eight wait for that pass. In
+# chunks of 64 tokens a pass (8 of which go to those who write), everybody's passes are short, but the newcomer needs
+# eighteen of them.
 #
 # ### Prediction 6
 #
@@ -933,26 +953,28 @@ ax.set(xlabel="ms since the long prompt arrived", ylabel="length of the pass, ms
 ax.legend(fontsize=8.5)
 figures.show(
     fig,
-    "Length of each pass after a long prompt has arrived. With 1,024 tokens a pass there is one very long pass, then short ones. With 64 "
-    "all passes are short, and slightly longer while the prompt is read. Triangles on the axis mark when the newcomer gets its "
-    "first token; with 64 that is latest.",
+    "Length of each pass after a long prompt has arrived. With 1,024 tokens a pass there is one very long pass, "
+    "then short ones. With 64 all passes are short, and slightly longer while the prompt is read. Triangles on the "
+    "axis mark when the newcomer gets its first token; with 64 that is latest.",
 )
 
 # %% [markdown]
-# A dot is a pass, and its height is the wait for a token of everybody who writes. Triangles mark the newcomer's first token. In red a text
-# that was flowing stops for a moment, in blue it flows on, a little slower. The price is the newcomer's: with small chunks each
-# pass loads the weights (here: starts its operations) for few tokens. In between there is a budget that gives nearly all of both. On a
-# GPU it lies near the ridge, a few hundred to a few thousand tokens, where a pass just begins to be bound by arithmetic.
+# A dot is a pass, and its height is the wait for a token of everybody who writes. Triangles mark the newcomer's first
+# token. In red a text that was flowing stops for a moment, in blue it flows on, a little slower. The price is the
+# newcomer's: with small chunks each pass loads the weights (here: starts its operations) for few tokens. In between there
+# is a budget that gives nearly all of both. On a GPU it lies near the ridge, a few hundred to a few thousand tokens,
+# where a pass just begins to be bound by arithmetic.
 
 # %% [markdown]
 # ## One beginning, several endings
 #
-# Four continuations of one text: for a choice, a vote, or a beam. With `Engine.fork` all four stand on the same blocks. (They share the
-# token written so far; what comes next each draws with dice of its own.)
+# Four continuations of one text: for a choice, a vote, or a beam. With `Engine.fork` all four stand on the same blocks.
+# (They share the token written so far; what comes next each draws with dice of its own.)
 #
-# **By hand.** The longest prompt of the trace has 193 tokens; each continuation has 40 new ones, of which the last is never run: 232
-# positions, 15 blocks of 16. Four separate requests: 60 blocks. Forked: the 12 full blocks of the prompt are shared; the
-# 13th is half empty when they part, so each gets its own, and each has 15 − 12 = 3 of its own at the end: 12 + 4 · 3 = **24**.
+# **By hand.** The longest prompt of the trace has 193 tokens; each continuation has 40 new ones, of which the last is
+# never run: 232 positions, 15 blocks of 16. Four separate requests: 60 blocks. Forked: the 12 full blocks of the prompt
+# are shared; the 13th is half empty when they part, so each gets its own, and each has 15 − 12 = 3 of its own at the end:
+# 12 + 4 · 3 = **24**.
 
 # %%
 # needs 6.4 to 6.6
@@ -988,16 +1010,19 @@ ax.set(xlabel="pass", ylabel="blocks in use", ylim=(0, 65))
 ax.legend(loc="center right")
 figures.show(
     fig,
-    "Blocks in use over the passes. Four forks start with 13 blocks, take a step to 16 when they part, and end with 24. Four separate "
-    "requests start with 52 and end with 60.",
+    "Blocks in use over the passes. Four forks start with 13 blocks, take a step to 16 when they part, and end with "
+    "24. Four separate requests start with 52 and end with 60.",
 )
 
 # %% [markdown]
+# The distance between the lines is 12 full blocks, three times over: the prompt's, which four requests on their own keep
+# four times. Each step upwards is the pass in which all four need a new block.
+#
 # ## Watch it serve
 #
-# After each pass the engine keeps a record: how many ran and waited, how many blocks were held. Below, the requests of the
-# trace arrive by chance, sixty a second, and a pool of 128 blocks serves them. The picture is redrawn while it happens; the engine's
-# clock stands still meanwhile, so that drawing costs it nothing.
+# After each pass the engine keeps a record: how many ran and waited, how many blocks were held. Below, the requests of
+# the trace arrive by chance, sixty a second, and a pool of 128 blocks serves them. The picture is redrawn while it
+# happens; the engine's clock stands still meanwhile, so that drawing costs it nothing.
 
 # %%
 # needs 6.4 to 6.6
@@ -1008,7 +1033,7 @@ class Stopwatch:
     """Seconds that pass while the engine works and not while we draw."""
 
     def __init__(self):
-        self.stood_still, self.drawn_at, self.handle = 0.0, 0.0, None
+        self.stood_still, self.drawn_at, self.handle = 0.0, time.perf_counter(), None
 
     def __call__(self):
         return time.perf_counter() - self.stood_still
@@ -1069,8 +1094,8 @@ print(f"{m.n_preemptions} preemptions, {m.own_share:.0%} of the time outside the
 #
 # ## TTFT, in parts
 #
-# **TTFT = queue + prefill + network** (and, for models that think first, their hidden reasoning). The engine keeps the first two
-# apart for each request. The waiting of *this* load, in order of arrival:
+# **TTFT = queue + prefill + network** (and, for models that think first, their hidden reasoning). The engine keeps the
+# first two apart for each request. The waiting of *this* load, in order of arrival:
 
 # %%
 # needs 6.4 to 6.6
@@ -1084,8 +1109,8 @@ ax.set(xlabel="request, in order of arrival", ylabel="time to the first token, m
 ax.legend(loc="upper left")
 figures.show(
     fig,
-    "Time to the first token of 64 requests as stacked bars. The first requests wait for prefill only; from the moment when the pool is "
-    "full the queue makes up most of it.",
+    "Time to the first token of 64 requests as stacked bars. The first requests wait for prefill only; from the "
+    "moment when the pool is full the queue makes up most of it.",
 )
 print(f"median: queue {statistics.median(queue):.0f} ms, prefill {statistics.median(rest):.0f} ms")
 
@@ -1095,8 +1120,8 @@ print(f"median: queue {statistics.median(queue):.0f} ms, prefill {statistics.med
 #
 # ## Three ways to serve one trace
 #
-# Now the question of the first page: your engine, static batches, and one request at a time, on the first 24 requests of the trace with
-# their own arrival times (within 0.9 seconds), 16 slots.
+# Now the question of the first page: your engine, static batches, and one request at a time, on the first 24 requests of
+# the trace with their own arrival times (within 0.9 seconds), 16 slots.
 #
 # ### Prediction 7
 #
@@ -1107,8 +1132,8 @@ print(f"median: queue {statistics.median(queue):.0f} ms, prefill {statistics.med
 my_times_the_tokens, my_ttft_engine, my_ttft_static = 1.0, 0.0, 0.0  # change all three
 
 # %% [markdown]
-# First, what the simulators say. A step takes as long as a pass for 8 (measured at the top), a slot stands for a place in the batch, and
-# prefill is left out.
+# First, what the simulators say. A step takes as long as a pass for 8 (measured at the top), a slot stands for a place in
+# the batch, and prefill is left out.
 
 # %%
 # needs 6.1 to 6.3
@@ -1164,28 +1189,32 @@ for ax, wait in ((axes[1], "ttft_seconds"), (axes[2], "end_to_end_seconds")):
         ax.plot([place, place], [half, most], "-", color=colour, linewidth=3)
         ax.plot(place, half, "o", color=colour, markersize=8)
         ax.plot(place, most, "_", color=colour, markersize=14, markeredgewidth=3)
-    ax.set_yscale("log")
+    ax.set(yscale="log", ylim=(0.01, 20))
+    ax.set_yticks((0.01, 0.1, 1, 10), ("0.01", "0.1", "1", "10"))
 for ax, label in zip(axes, ("tokens a second", "first token, s", "whole answer, s"), strict=True):
     ax.set_title(label, fontsize=10)
     ax.set_xticks(range(3), ["engine", "static", "alone"])
     ax.set_xlim(-0.6, 2.6)
 figures.show(
     fig,
-    "Three panels for engine, static batches and one at a time. Tokens a second: the engine highest. First token and whole answer, on "
-    "logarithmic scales, a dot for the half and a bar for the 95 %: the engine's are lowest by far, for the first token by a factor "
-    "of ten and more.",
+    "Three panels for engine, static batches and one at a time. Tokens a second: the engine highest. First token "
+    "and whole answer, on logarithmic scales, a dot for the half and a bar for the 95 %: the engine's are lowest by "
+    "far, for the first token by a factor of ten and more.",
 )
 
 # %% [markdown]
-# The simulators, which know nothing but lengths and arrivals, get the order right. What they leave out makes all times longer, and
-# those of static batches most of all: prompts take time too, and in a batch they are padded to the longest, and so are the caches.
+# The simulators, which know nothing but lengths and arrivals, get the order right. What they leave out makes all times
+# longer, and those of static batches most of all: prompts take time too, and in a batch they are padded to the longest,
+# and so are the caches.
 #
-# Look at the columns one by one. **First token:** in the engine a newcomer joins the next pass. In a static batch it waits for the end of a batch
-# that began before it came. **Between tokens:** one at a time is *fastest* here, since nobody shares the pass. So whoever has just one
-# user should not batch; and whoever quotes only this number hides the queue. **Whole answer:** what a user feels; it contains all.
+# In the picture a dot is what half of the requests stay within, the bar above it what 95 % do; ten times is one step of
+# the scale. Look at the columns of the table one by one. **First token:** in the engine a newcomer joins the next pass.
+# In a static batch it waits for the end of a batch that began before it came. **Between tokens:** one at a time is
+# *fastest* here, since nobody shares the pass. So whoever has just one user should not batch; and whoever quotes only
+# this number hides the queue. **Whole answer:** what a user feels; it contains all.
 #
-# The rates differ because the trace ends: the engine keeps up with it (it finishes soon after the last request has come, so it cannot write
-# more than was asked). Send it faster and it would write more.
+# The rates differ because the trace ends: the engine keeps up with it (it finishes soon after the last request has come,
+# so it cannot write more than was asked). Send it faster and it would write more.
 #
 # | lever | TTFT | TPOT | throughput | memory | quality |
 # |---|---|---|---|---|---|
@@ -1198,27 +1227,30 @@ figures.show(
 # %% [markdown]
 # ## Depth: what else a scheduler may do
 #
-# **Order.** First come, first served is fair and blind. *Shortest first* would lower the mean wait, but the length of an answer is unknown, and
-# long ones starve. Priorities, or a fair share for each customer, are common in practice: the queue is then sorted by something other than
-# arrival, and everything else stays.
+# **Order.** First come, first served is fair and blind. *Shortest first* would lower the mean wait, but the length of an
+# answer is unknown, and long ones starve. Priorities, or a fair share for each customer, are common in practice: the
+# queue is then sorted by something other than arrival, and everything else stays.
 #
-# **Little's law.** In a steady state, requests in the system = arrivals a second × seconds in the system. It holds for every server and every
-# order. If 20 requests come a second and each stays 6 s, then 120 are inside; with 100 places the queue grows for ever.
+# **Little's law.** In a steady state, requests in the system = arrivals a second × seconds in the system. It holds for
+# every server and every order. If 20 requests come a second and each stays 6 s, then 120 are inside; with 100 places the
+# queue grows for ever.
 #
-# **Machines of their own for prefill.** Instead of mixing chunks into passes, some servers run prompts on some machines and
-# writing on others, and send the caches across (*disaggregation*). Then nobody who writes ever waits for a prompt. Chunks are the remedy within one
-# machine.
+# **Machines of their own for prefill.** Instead of mixing chunks into passes, some servers run prompts on some machines
+# and writing on others, and send the caches across (*disaggregation*). Then nobody who writes ever waits for a prompt.
+# Chunks are the remedy within one machine.
 #
-# **Tensor parallelism.** A model that is too large for one GPU is split across several, every matrix in parts. Each GPU then reads
-# 1/n of the weights *and* of the caches, so TPOT falls, and the pools add up to one. Two exchanges a layer are the price.
+# **Tensor parallelism.** A model that is too large for one GPU is split across several, every matrix in parts. Each GPU
+# then reads 1/n of the weights *and* of the caches, so TPOT falls, and the pools add up to one. Two exchanges a layer are
+# the price.
 #
-# **Block size.** Small blocks waste less at the end and share more finely; large ones need shorter tables and are read in longer
-# stretches. 16 is a usual choice.
+# **Block size.** Small blocks waste less at the end and share more finely; large ones need shorter tables and are read in
+# longer stretches. 16 is a usual choice.
 
 # %% [markdown]
 # ## The same with libraries
 #
-# transformers' `generate` runs a static batch: a rectangle of prompts, filled up on the left, until the longest answer is done.
+# transformers' `generate` runs a static batch: a rectangle of prompts, filled up on the left, until the longest answer is
+# done.
 
 # %%
 # needs 6.4 to 6.6
@@ -1250,8 +1282,8 @@ else:
     print("transformers is not installed here; with it, this cell serves a static batch")
 
 # %% [markdown]
-# (At a near tie a text may part, as in week 3.) transformers also has a `generate_batch` that batches continuously, for offline work. On a GPU
-# server you would start vLLM, whose scheduler does what yours does (not run here):
+# (At a near tie a text may part, as in week 3.) transformers also has a `generate_batch` that batches continuously, for
+# offline work. On a GPU server you would start vLLM, whose scheduler does what yours does (not run here):
 #
 # ```
 # vllm serve MODEL --max-num-seqs 256 --max-num-batched-tokens 2048 --block-size 16 --gpu-memory-utilization 0.9
@@ -1269,7 +1301,8 @@ else:
 # %% [markdown]
 # ## Talk to your engine
 #
-# `nanolm serve` puts the engine behind an endpoint that speaks OpenAI's API. Start it in a terminal (it stays in the foreground):
+# `nanolm serve` puts the engine behind an endpoint that speaks OpenAI's API. Start it in a terminal (it stays in the
+# foreground):
 #
 # ```
 # nanolm serve --port 8000 --max-running 32
@@ -1292,15 +1325,15 @@ else:
 # print(answer.choices[0].text)
 # ```
 #
-# And `nanolm bench` replays the trace at several rates, in all ways that you have met and with transformers, and draws throughput against
-# waits:
+# And `nanolm bench` replays the trace at several rates, in all ways that you have met and with transformers, and draws
+# throughput against waits:
 #
 # ```
 # nanolm bench --rate 8 --rate 16 --rate 32 --slots 32 --plot serving.png
 # ```
 #
-# Look for the rate at which the waits of each way turn upwards. That is its capacity, and the only honest single number about a
-# server.
+# Look for the rate at which the waits of each way turn upwards. That is its capacity, and the only honest single number
+# about a server.
 
 # %% [markdown]
 # ## Common mistakes, and the test that names each
@@ -1342,40 +1375,43 @@ else:
 # %% [markdown]
 # ## Back of the envelope
 #
-# Do these on paper. Open the answers afterwards. The model is the 8B one from above: 131,072 B a token, 4.48 ms to load the weights, 15 µs
-# of arithmetic a position.
+# Do these on paper. Open the answers afterwards. The model is the 8B one from above: 131,072 B a token, 4.48 ms to load
+# the weights, 15 µs of arithmetic a position.
 #
-# **1.** Static batches of 8. Seven answers have 50 tokens, one has 400. Utilisation? How many times the throughput would continuous
-# batching have if the queue never ran empty?
+# **1.** Static batches of 8. Seven answers have 50 tokens, one has 400. Utilisation? How many times the throughput would
+# continuous batching have if the queue never ran empty?
 #
-# <details><summary>Answer</summary>(7 · 50 + 400) / (8 · 400) = 750/3,200 = 23.4 %. Continuous batching keeps all slots at work, so 1/0.234 = 4.3
-# times.</details>
+# <details><summary>Answer</summary>(7 · 50 + 400) / (8 · 400) = 750/3,200 = 23.4 %. Continuous batching keeps all slots
+# at work, so 1/0.234 = 4.3 times.</details>
 #
-# **2.** 80 GB, 16 GB of weights, 10 % of the rest kept free. How many requests run at once with reservations for 8,192 tokens, and how many with
-# paging, if texts have 1,000 tokens on average? What share of the reservations is wasted, and what share of the blocks of 16?
+# **2.** 80 GB, 16 GB of weights, 10 % of the rest kept free. How many requests run at once with reservations for 8,192
+# tokens, and how many with paging, if texts have 1,000 tokens on average? What share of the reservations is wasted, and
+# what share of the blocks of 16?
 #
-# <details><summary>Answer</summary>57.6 GB. Reserved: 8,192 · 131,072 B = 1.074 GB each, 53 requests. Paged: 131 MB each, 439 on average. Wasted: 1 −
-# 1,000/8,192 = 88 %, against about half a block, (16 − 1)/2 = 7.5 positions of 1,007, so 0.7 %.</details>
+# <details><summary>Answer</summary>57.6 GB. Reserved: 8,192 · 131,072 B = 1.074 GB each, 53 requests. Paged: 131 MB each,
+# 439 on average. Wasted: 1 − 1,000/8,192 = 88 %, against about half a block, (16 − 1)/2 = 7.5 positions of 1,007, so 0.7
+# %.</details>
 #
-# **3.** 32 requests write, each with 1,024 tokens in its cache. A prompt of 4,000 tokens arrives. How long do they wait for a token if it runs in
-# one pass, and if at most 544 tokens run in a pass? When has the newcomer its first token?
+# **3.** 32 requests write, each with 1,024 tokens in its cache. A prompt of 4,000 tokens arrives. How long do they wait
+# for a token if it runs in one pass, and if at most 544 tokens run in a pass? When has the newcomer its first token?
 #
-# <details><summary>Answer</summary>Caches: 32 · 0.040 = 1.3 ms a pass. One pass: 4,032 · 15 µs = 60.5 ms, together 62 ms for everybody. In chunks of 544 − 32 =
-# 512: 544 · 15 µs = 8.2 ms and 1.3 are 9.4 ms a pass; 4,000/512 makes 8 passes, 75 ms. The newcomer waits 13 ms longer; the
-# others 9.4 ms instead of 62. (Without it they wait 4.48 + 1.3 = 5.8.)</details>
+# <details><summary>Answer</summary>Caches: 32 · 0.040 = 1.3 ms a pass. One pass: 4,032 · 15 µs = 60.5 ms, together 62 ms
+# for everybody. In chunks of 544 − 32 = 512: 544 · 15 µs = 8.2 ms and 1.3 are 9.4 ms a pass; 4,000/512 makes 8
+# passes, the last one shorter: 74 ms. The newcomer waits 12 ms longer; the others 9.4 ms instead of 62. (Without it they
+# wait 4.48 + 1.3 = 5.8.)</details>
 #
-# **4.** Requests arrive at 20 a second; each stays 6 s. The server runs at most 100. What happens? You can halve the answers, or double the
-# places (TPOT grows by 30 %). Which helps?
+# **4.** Requests arrive at 20 a second; each stays 6 s. The server runs at most 100. What happens? You can halve the
+# answers, or double the places (TPOT grows by 30 %). Which helps?
 #
-# <details><summary>Answer</summary>Little: 20 · 6 = 120 are inside in a steady state, 100 have places: it can finish 100/6 = 16.7 a second, and the queue grows by
-# 3.3 every second. Half the answers: about 3 s, 60 places suffice. Twice the places: 7.8 s, 20 · 7.8 = 156 of 200: suffices too, if the memory has
-# room for 200 caches.</details>
+# <details><summary>Answer</summary>Little: 20 · 6 = 120 are inside in a steady state, 100 have places: it can finish
+# 100/6 = 16.7 a second, and the queue grows by 3.3 every second. Half the answers: about 3 s, 60 places suffice. Twice
+# the places: 7.8 s, 20 · 7.8 = 156 of 200: suffices too, if the memory has room for 200 caches.</details>
 #
-# **5.** From which batch on does a pass of the 8B model spend more time on caches than on weights, at 1,024 and at 8,192 tokens a
-# request?
+# **5.** From which batch on does a pass of the 8B model spend more time on caches than on weights, at 1,024 and at 8,192
+# tokens a request?
 #
-# <details><summary>Answer</summary>15 GB / 0.134 GB = 112 requests, and 15/1.074 = 14. With long contexts the weights are shared long before the batch is
-# large, and shrinking the cache (weeks 5 and 9) is what helps.</details>
+# <details><summary>Answer</summary>15 GB / 0.134 GB = 112 requests, and 15/1.074 = 14. With long contexts the weights are
+# shared long before the batch is large, and shrinking the cache (weeks 5 and 9) is what helps.</details>
 
 # %% [markdown]
 # ## Check yourself
@@ -1389,12 +1425,13 @@ else:
 # - What does a budget of tokens a pass protect, and whom does it cost?
 #
 # <details><summary>Short answers</summary>
-# Answers differ in length and requests come at any time; with equal lengths that all arrive together there is nothing to refill. · The reservation
-# for what may never be written, and the holes between reservations; the end of each last block. · TPOT grows, throughput grows, the price falls, all ever more
-# slowly, until memory for caches ends. · Nobody writes into it again; new positions go behind it. · A long request would wait for ever; the last to
-# come. If the first gave way, it could lose its place again and again, and perhaps nobody would ever finish. · Sums are split in another way, and last bits
-# decide near ties. Paging moves numbers and changes none. · The waits of those who write; the newcomer with a long prompt.
-# </details>
+# Answers differ in length and requests come at any time; with equal lengths that all arrive together there is nothing to
+# refill. · The reservation for what may never be written, and the holes between reservations; the end of each last block.
+# · TPOT grows, throughput grows, the price falls, all ever more slowly, until memory for caches ends. · Nobody writes
+# into it again; new positions go behind it. · A long request would wait for ever; the last to come. If the first gave
+# way, it could lose its place again and again, and nothing would bound its wait. · Sums are split in another way, and
+# last bits decide near ties. Paging moves numbers and changes none. · The waits of those who write; the newcomer with a
+# long prompt. </details>
 
 # %% [markdown]
 # ## In an interview
@@ -1403,83 +1440,102 @@ else:
 #
 # A structure for three minutes:
 #
-# 1. **Split the wait.** TTFT is queue plus prefill plus network: here the queue. TPOT is one pass; at sixteen it is mostly loading weights, so there
-#    is room for more requests in each pass (30 seconds).
-# 2. **What fills the memory?** Weights, caches in use, caches *reserved*. Sixteen times the longest context is the sign of reservation or of a limit
-#    set once. Compute bytes a token times p95 context: how many would really fit? (45 seconds)
-# 3. **Continuous batching and paging**, if they are not there; raise the limit on running requests; watch preemptions. If caches are really in use:
-#    shared prefixes, an 8-bit cache, a model with fewer KV heads, then more machines (45 seconds).
-# 4. **Protect those who write.** A budget of tokens a pass against long prompts; p95 of the time between tokens, not the mean (30 seconds).
-# 5. **Numbers.** From 16 to 64 requests the bound goes from 3,126 to 9,089 tokens/s and a token from 5.1 to 7.0 ms. Load test with recorded lengths, up to the
-#    rate at which waits turn upwards; keep 10 to 20 % headroom for several long ones at once (30 seconds).
+# 1. **Split the wait.** TTFT is queue plus prefill plus network: here the queue. TPOT is one pass; at sixteen it is
+#    mostly loading weights, so there is room for more requests in each pass (30 seconds).
+# 2. **What fills the memory?** Weights, caches in use, caches *reserved*. Sixteen times the longest context is the sign
+#    of reservation or of a limit set once. Compute bytes a token times p95 context: how many would really fit? (45
+#    seconds)
+# 3. **Continuous batching and paging**, if they are not there; raise the limit on running requests; watch preemptions. If
+#    caches are really in use: shared prefixes, an 8-bit cache, a model with fewer KV heads, then more machines (45
+#    seconds).
+# 4. **Protect those who write.** A budget of tokens a pass against long prompts; p95 of the time between tokens, not the
+#    mean (30 seconds).
+# 5. **Numbers.** From 16 to 64 requests the bound goes from 3,126 to 9,089 tokens/s and a token from 5.1 to 7.0 ms. Load
+#    test with recorded lengths, up to the rate at which waits turn upwards; keep 10 to 20 % headroom for several long
+#    ones at once (30 seconds).
 
 # %% [markdown] written="preemption is exact and ends" points=8 minutes=25 difficulty=3
-# **Show that preemption by recomputation is harmless.** A request that gives way loses all its blocks, keeps its tokens (prompt and answer so far), and
-# later runs them again as a prompt. (a) Show that at temperature 0 its final text is the one it would have written undisturbed. (b) At temperature 1 each
-# request has dice of its own. Show the same, and say where the proof fails if all requests share one generator. (c) The scheduler serves in order of
-# arrival, takes blocks from the last, puts whoever gives way at the front of the queue, and every request alone fits into the pool. Show that every
-# request finishes, if each finishes after finitely many tokens. (d) Which step of (c) breaks if the *first* gives way instead of the last?
+# **Show that preemption by recomputation is harmless.** A request that gives way loses all its blocks, keeps its tokens
+# (prompt and answer so far), and later runs them again as a prompt. (a) Show that at temperature 0 its final text is the
+# one it would have written undisturbed. (b) At temperature 1 each request has dice of its own. Show the same, and say
+# where the proof fails if all requests share one generator. (c) The scheduler serves in order of arrival, takes blocks
+# from the last, puts whoever gives way at the front of the queue, and every request alone fits into the pool. Show that
+# every request finishes, if each finishes after finitely many tokens. (d) Which step of (c) breaks if the *first* gives
+# way instead of the last?
 #
 # ### BEGIN SOLUTION
-# **Model answer.** (a) The keys and values of position s are functions of tokens 1 … s (causal model). Recomputed from the same tokens, at the same positions,
-# they are the same numbers, whether run one by one or many in a pass (up to the order of sums). So the scores after the last token are the ones of the
-# undisturbed run, and so is the next token. By induction over the tokens still to be written the texts are equal.
+# **Model answer.** (a) The keys and values of position s are functions of tokens 1 … s (causal model). Recomputed from
+# the same tokens, at the same positions, they are the same numbers, whether run one by one or many in a pass (up to the
+# order of sums). So the scores after the last token are the ones of the undisturbed run, and so is the next token. By
+# induction over the tokens still to be written the texts are equal.
 #
-# (b) The next token is a function of the scores and of the next number of the dice. Recomputation runs known tokens and chooses none, so it draws
-# nothing: the state of the dice depends only on how many tokens this request has drawn. The same induction, with (tokens, state of the dice) as
-# what is preserved. With one generator for all, the state depends on who else has drawn in between, and a preemption changes that order.
+# (b) The next token is a function of the scores and of the next number of the dice. Recomputation runs known tokens and
+# chooses none, so it draws nothing: the state of the dice depends only on how many tokens this request has drawn. The
+# same induction, with (tokens, state of the dice) as what is preserved. With one generator for all, the state depends on
+# who else has drawn in between, and a preemption changes that order.
 #
-# (c) Among the unfinished requests let r be the earliest to arrive. *It never loses its blocks once it runs:* only the last of the running is
-# taken from, running requests are in order of arrival (nobody overtakes in admission, and whoever gives way goes to the front), so r is taken from only if it
-# is alone; but alone it fits into the pool. *It makes progress in every pass in which it runs:* it comes first in the plan, and blocks are found for
-# it by taking from others until they suffice. Its first token is in order as well: if it waits, it is first in the queue, and it is admitted at the latest when those who run have
-# finished or given way; those who run before it would have arrived earlier, contradicting the choice of r, so nobody runs and it fits. So in each
-# pass r runs at least one pending token; finitely many are pending at any time, then it writes one; it needs finitely many; it finishes. Then the next is
-# earliest. By induction over the requests all finish.
+# (c) Among the unfinished requests let r be the earliest to arrive. *It never loses its blocks once it runs:* only the
+# last of the running is taken from, running requests are in order of arrival (nobody overtakes in admission, and whoever
+# gives way goes to the front), so r is taken from only if it is alone; but alone it fits into the pool. *It makes
+# progress in every pass in which it runs:* it comes first in the plan, and blocks are found for it by taking from others
+# until they suffice. Its first token is in order as well: if it waits, it is first in the queue, and it is admitted at
+# the latest when those who run have finished or given way; those who run before it would have arrived earlier,
+# contradicting the choice of r, so nobody runs and it fits. So in each pass r runs at least one pending token; finitely
+# many are pending at any time, then it writes one; it needs finitely many; it finishes. Then the next is earliest. By
+# induction over the requests all finish.
 #
-# (d) "r never loses its blocks". Two requests that do not fit together can then take turns for ever: each in its turn, being the earlier to run, is
-# robbed before it has written a token, and runs its prompt again.
+# (d) "It never loses its blocks once it runs." Now it is r that is robbed whenever somebody behind it needs a block, so
+# later requests undo its work as often as they come, and r runs its prompt again each time. What it has written is kept,
+# so no text is lost; but nothing in the proof bounds how often that happens while requests keep arriving.
 #
-# **Mark scheme (8).** (a) state is a function of earlier tokens, so the same numbers, 1; induction, 1. (b) recomputation draws nothing, 1; the shared generator, 1.
-# (c) the earliest request singled out, 1; it is never robbed, with the reason (order and fits alone), 1; progress in each pass and induction over requests,
-# 1. (d) the step named with a cycle, 1. "It just recomputes, so it is the same" without why the numbers are equal: at most 1 for (a).
+# **Mark scheme (8).** (a) state is a function of earlier tokens, so the same numbers, 1; induction, 1. (b) recomputation
+# draws nothing, 1; the shared generator, 1. (c) the earliest request singled out, 1; it is never robbed, with the reason
+# (order and fits alone), 1; progress in each pass and induction over the
+# requests, 1. (d) the step named with what takes its place, 1. "It just recomputes, so it is the same" without why the
+# numbers are equal: at most 1 for (a).
 # ### END SOLUTION
 
 # %% [markdown] written="what reservation wastes" points=6 minutes=15 difficulty=2
-# **How much does reserving for the longest answer waste?** A text ends up with X tokens, X between 1 and M, with mean μ. A request holds memory from start to end,
-# and its text grows by one token a pass (leave the prompt out). (a) With M positions reserved for each request, which share of the memory is used by
-# a request *averaged over its life*, if all texts have the same length x? (b) With X by chance, show that the share averaged over all requests and their lives is E[X(X + 1)] / (2 M E[X]). What is it for
-# X equal to M always? Explain why not 1. (c) With blocks of g and lengths much longer than g, what share is wasted at the *end* of a text, and what is the smallest mean length for which it is below 2 % with g = 16?
-# (d) Paging admits more requests than can end up in the pool. Name the price, and two things that
-# bound it.
+# **How much does reserving for the longest answer waste?** A text ends up with X tokens, X between 1 and M, with mean μ.
+# A request holds memory from start to end, and its text grows by one token a pass (leave the prompt out). (a) With M
+# positions reserved for each request, which share of the memory is used by a request *averaged over its life*, if all
+# texts have the same length x? (b) With X by chance, show that the share averaged over all requests and their lives is
+# E[X(X + 1)] / (2 M E[X]). What is it for X equal to M always? Explain why not 1. (c) With blocks of g and lengths much
+# longer than g, what share is wasted at the *end* of a text, and what is the smallest mean length for which it is below 2
+# % with g = 16? (d) Paging admits more requests than can end up in the pool. Name the price, and two things that bound
+# it.
 #
 # ### BEGIN SOLUTION
 # **Model answer.** (a) After pass t it holds t tokens, t = 1 … x. The mean is (x + 1)/2, so the share is (x + 1)/(2M).
 #
-# (b) Weigh by time: a request of length X holds M positions for X passes, in which it uses 1 + 2 + … + X = X(X + 1)/2 position-passes. Over many requests the share is the ratio of
-# sums, which tends to E[X(X + 1)/2] / (M E[X]). For X = M: (M + 1)/(2M), about one half: even a perfect guess of the length wastes half, because the
-# place for the last token is held from the first pass on.
+# (b) Weigh by time: a request of length X holds M positions for X passes, in which it uses 1 + 2 + … + X = X(X + 1)/2
+# position-passes. Over many requests the share is the ratio of sums, which tends to E[X(X + 1)/2] / (M E[X]). For X = M:
+# (M + 1)/(2M), about one half: even a perfect guess of the length wastes half, because the place for the last token is
+# held from the first pass on.
 #
-# (c) The last block is on average half empty, (g − 1)/2 positions if all fillings are equally likely. Of the positions held it is (g − 1)/2 / (μ + (g − 1)/2). For g = 16: 7.5/(μ + 7.5) < 0.02 exactly if μ > 367.5, so from
-# 368 tokens on.
+# (c) The last block is on average half empty, (g − 1)/2 positions if all fillings are equally likely. Of the positions
+# held it is (g − 1)/2 / (μ + (g − 1)/2). For g = 16: 7.5/(μ + 7.5) < 0.02 exactly if μ > 367.5, so from 368 tokens on.
 #
-# (d) When texts grow together, blocks run out and somebody gives way: its tokens are run again and its text pauses. The last to come gives way, which has the fewest tokens on average; they are
-# run as a prompt, in few passes; and blocks kept free at admission make it rare, since sums of many lengths seldom stray far from
-# their mean.
+# (d) When texts grow together, blocks run out and somebody gives way: its tokens are run again and its text pauses. The
+# last to come gives way, which has the fewest tokens on average; they are run as a prompt, in few passes; and blocks kept
+# free at admission make it rare, since sums of many lengths seldom stray far from their mean.
 #
-# **Mark scheme (6).** (a) 1. (b) weighting by time, 1; formula, 1; one half and why, 1. (c) 1. (d) price and two bounds, 1. Averaging X/M over requests without time:
-# no point for (b)'s weighting.
+# **Mark scheme (6).** (a) 1. (b) weighting by time, 1; formula, 1; one half and why, 1. (c) 1. (d) price and two
+# bounds, 1. Averaging X/M over requests without time: no point for (b)'s weighting.
 # ### END SOLUTION
 
 # %% [markdown]
 # ## What you have now
 #
-# You can compute what a batch of unequal answers wastes, write the scheduler and the memory of a server, say how many requests a memory holds and why the
-# cache is the limit, and split a user's wait into queue, prefill and passes. Run `course status` in a terminal to see what is left.
+# You can compute what a batch of unequal answers wastes, write the scheduler and the memory of a server, say how many
+# requests a memory holds and why the cache is the limit, and split a user's wait into queue, prefill and passes. Run
+# `course status` in a terminal to see what is left.
 #
 # ## Sources
 #
-# - Yu et al. 2022, *Orca: a distributed serving system for transformer-based generative models*: scheduling pass by pass, selective batching.
-# - Kwon et al. 2023, *Efficient memory management for large language model serving with PagedAttention*: blocks, tables, copy on write, preemption.
+# - Yu et al. 2022, *Orca: a distributed serving system for transformer-based generative models*: scheduling pass by pass,
+#   selective batching.
+# - Kwon et al. 2023, *Efficient memory management for large language model serving with PagedAttention*: blocks, tables,
+#   copy on write, preemption.
 # - Agrawal et al. 2023, *Sarathi: efficient LLM inference by piggybacking decodes with chunked prefills*.
 # - Pope et al. 2022, *Efficiently scaling transformer inference*: what a pass costs, and how to split a model.

@@ -317,6 +317,22 @@ def test_forks_write_apart_and_the_last_one_keeps_the_shared_block():
     assert allocator.n_free == 8
 
 
+def test_four_forks_of_a_long_prompt_take_24_blocks_and_four_requests_60():
+    # 193 positions of prompt, 232 in the end: 15 blocks of 16. Forks share the 12 full ones: 12 + 4 · (15 - 12) = 24.
+    pool = BlockAllocator(60)
+    original = BlockTable(pool, 16)
+    original.append(193)
+    forks = [original, *(original.fork() for _ in range(3))]
+    for _ in range(232 - 193):
+        for table in forks:
+            table.append(1)
+    assert pool.n_used == 24, "a full block is shared to the end, and the half-filled one is copied for each but the last"
+    apart = [BlockTable(BlockAllocator(15), 16) for _ in range(4)]
+    for table in apart:
+        table.append(232)
+    assert sum(len(table.blocks) for table in apart) == 60
+
+
 # --- adopt, truncate, release ------------------------------------------------------------------------------------
 
 

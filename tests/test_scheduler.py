@@ -366,6 +366,17 @@ def test_long_prompts_run_in_chunks_and_the_next_one_fills_up_the_pass():
     assert steps(scheduler, 5) == ["a4", "a4", "a2 b2", "a1 b1", "a1 b1"]
 
 
+def test_a_budget_of_8_gives_two_prompts_their_first_tokens_after_one_pass_and_two():
+    # a 5 and b 9 tokens of prompt, three new ones each. The last token of a text is written and never run, so a takes
+    # 5 + 2 = 7 positions. Pass 1: a's prompt and b's first 3. Pass 2: a writes, b's other 6. a ends with pass 3.
+    scheduler = made(max_tokens_per_step=8)
+    a, _ = waiting(scheduler, Named("a", 5), Named("b", 9))
+    assert steps(scheduler, 3) == ["a5 b3", "a1 b6", "a1 b1"]
+    assert (len(a.tokens), a.table.length) == (8, 7)
+    scheduler.remove(a)
+    assert step(scheduler)[0] == "b1"
+
+
 def test_those_who_write_never_wait_for_a_prompt():
     # a writes, p is in the middle of its prompt, a's fork t came after it. Of 4 tokens a pass, 2 are a's and t's.
     scheduler = made(max_tokens_per_step=4)
