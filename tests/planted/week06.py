@@ -111,6 +111,22 @@ _PLANTED = [
     ),
     (
         "paging.py",
+        "the copy the wrong way round",
+        "copies.append((shared, own))",
+        "copies.append((own, shared))",
+        _COPY,
+        "the wrong way round",
+    ),
+    (
+        "paging.py",
+        "an empty free list popped",
+        "        if not self._free:\n",
+        "        if False:\n",
+        _ALLOCATE,
+        "raise OutOfBlocks, which says so",
+    ),
+    (
+        "paging.py",
         "a copy that keeps its reference to the shared block",
         "            self.allocator.free(shared)\n",
         "",
@@ -240,6 +256,14 @@ _PLANTED = [
         "",
         "test_admit_does_not_run_again_what_the_prefix_cache_holds",
         "are in the prefix cache",
+    ),
+    (
+        "scheduler.py",
+        "what the prefix cache spared not counted",
+        "            job.n_prefix_tokens += job.n_computed\n",
+        "",
+        "test_admit_does_not_run_again_what_the_prefix_cache_holds",
+        "in its n_prefix_tokens",
     ),
     (
         "scheduler.py",
