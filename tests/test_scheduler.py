@@ -83,7 +83,8 @@ class FakePrefix:
 
     @property
     def n_evictable(self):
-        return len(self.spare)
+        """What only the cache holds; of the text it knows, that is what nobody has been given."""
+        return len(self.spare) + sum(self.allocator.references(block) == 1 for block in self.blocks)
 
     def evict(self, n):
         for _ in range(n):
@@ -245,7 +246,8 @@ def test_admit_runs_something_of_a_prompt_that_is_wholly_in_the_prefix_cache(imp
 
 @ADMIT
 def test_admit_gives_back_the_prefix_of_one_that_does_not_fit(impl):
-    # 2 cached blocks, 4 held by r, 2 free; a needs 3 beside its prefix.
+    # 2 cached blocks, 4 held by r, 2 free; a needs 3 beside its prefix. The cached ones could be evicted, if a were not
+    # to read them: that there is no room shows only once a has taken them.
     scheduler, plan = made(impl), Plan()
     running(scheduler, "r", 16)
     a = Named("a", 20)
@@ -276,13 +278,14 @@ def test_admit_makes_room_by_eviction(impl):
 @ADMIT
 def test_admit_evicts_nothing_if_that_is_not_enough(impl):
     scheduler, plan = made(impl), Plan()
-    running(scheduler, "r", 20)
-    a = Named("a", 16)
-    scheduler.prefix = FakePrefix(scheduler.allocator, 4, [], evictable=2)
+    # 3 blocks held by r, 2 with a's prefix, 1 that only the cache holds, 2 free; a needs 4 beside its prefix.
+    running(scheduler, "r", 12)
+    a = Named("a", 24)
+    scheduler.prefix = FakePrefix(scheduler.allocator, 4, a.tokens[:8], evictable=1)
     waiting(scheduler, a)
     scheduler.admit(plan, 100)
     assert plan.work == []
-    assert scheduler.prefix.n_evictable == 2, "4 blocks are needed and 3 could be had: what is cached was lost in vain"
+    assert len(scheduler.prefix.spare) == 1, "4 blocks are needed and 3 could be had: what is cached was lost in vain"
 
 
 # --- Scheduler.preempt -------------------------------------------------------------------------------------------

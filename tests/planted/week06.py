@@ -152,8 +152,8 @@ _PLANTED = [
     (
         "paging.py",
         "a fork that does not count",
-        "            self.allocator.share(block)\n",
-        "            pass\n",
+        "            self.allocator.share(block)\n        twin",
+        "            pass\n        twin",
         _FORK,
         "one more holder",
     ),
@@ -208,8 +208,8 @@ _PLANTED = [
     (
         "scheduler.py",
         "a request that overtakes",
-        "                self._forget_blocks(job)\n                return\n",
-        "                self._forget_blocks(job)\n"
+        "            if not self._may_fit(job):\n                return\n",
+        "            if not self._may_fit(job):\n"
         "                self.waiting.popleft()\n"
         "                self.admit(plan, budget)\n"
         "                self.waiting.appendleft(job)\n"
@@ -220,8 +220,10 @@ _PLANTED = [
     (
         "scheduler.py",
         "room for a chunk only",
-        "if not self._free_up(job.table.blocks_needed(job.n_pending)):",
-        "if not self._free_up(job.table.blocks_needed(min(job.n_pending, budget))):",
+        "            if not self._may_fit(job):\n                return\n            self._take_prefix(job)\n"
+        "            if not self._free_up(job.table.blocks_needed(job.n_pending)):",
+        "            self._take_prefix(job)\n"
+        "            if not self._free_up(job.table.blocks_needed(min(job.n_pending, budget))):",
         "test_admit_asks_for_room_for_the_whole_prompt_and_not_for_a_chunk",
         "only its first chunk fits",
     ),
