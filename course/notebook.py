@@ -13,6 +13,8 @@ from .registry import Exercise
 from .source import Module, body_span, defined_names, first_line, free_names, import_lines, origin
 
 FIRST_CODE = "from course import NotYetWritten, check"
+# Code that nobody answers and nobody is graded by, after the first such cell, which sets up. nbgrader passes over it.
+LAB = "lab"
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -46,7 +48,7 @@ def solution_cells(lesson: Lesson, modules: dict[str, Module], exercises: list[E
     """Return the solution notebook's cells, each with its Origin; raise CourseError as solution_notebook does."""
     numbers = {task.index: number for number, task in lesson.tasks}
     by_number = {exercise.number: exercise for exercise in exercises}
-    pairs, defined, origins = [], set(), {}
+    pairs, defined, origins, is_set_up = [], set(), {}, False
     for cell in lesson.cells:
         number = numbers.get(cell.index)
         if isinstance(cell, ExerciseCell):
@@ -56,9 +58,14 @@ def solution_cells(lesson: Lesson, modules: dict[str, Module], exercises: list[E
             made = _written_cells(cell, number)
         else:
             made = [plain_cell(cell)]
+            if cell.kind == "code" and is_set_up:
+                made[0].metadata["tags"] = [*made[0].metadata.get("tags", []), LAB]
+            is_set_up |= cell.kind == "code"
         for new in made:
+            # An answer relies on no cell of a lab: it has to work where those are passed over.
             if new.cell_type == "code":
-                defined |= _defined(new.source, lesson)
+                names = _defined(new.source, lesson)
+                defined |= set() if LAB in new.metadata.get("tags", []) else names
         parts = ("text", "answer", "check") if len(made) > 1 else ("whole",)
         pairs += [(new, Origin(cell, part)) for new, part in zip(made, parts, strict=False)]
     _insert_first_code(pairs)
