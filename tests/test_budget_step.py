@@ -94,6 +94,23 @@ def test_decode_step_time_beyond_the_critical_batch_is_arithmetic_plus_caches(im
 
 
 @pytest.mark.exercise("budget.decode_step_time")
+def test_decode_step_time_of_a_huge_batch_approaches_a_cache_and_the_arithmetic_of_one_position(impl):
+    # What no batch can share: a cache of 0.32052 ms and 2 · 7.5·10⁹ / 989·10¹² = 0.01517 ms of arithmetic. In all
+    # 0.33569 ms a token, so at most 2,979 tokens/s. The cache alone, 0.32052 ms, would be 3,120.
+    got = 10**6 / impl.decode_step_time(10**6, N_PARAMS, WEIGHTS, CACHE, H100)
+    assert got != pytest.approx(3120, abs=2), "arithmetic left out: past the critical batch it is longer than reading"
+    assert got == pytest.approx(2979, abs=1)
+
+
+@pytest.mark.exercise("budget.decode_step_time")
+def test_decode_step_time_without_a_cache_is_the_time_to_read_the_weights(impl):
+    # 26 GB / 3.35 TB/s = 7.761 ms, 129 tokens/s: the most that a single user of the 13B can see.
+    got = impl.decode_step_time(1, 13e9, 26e9, 0, H100)
+    assert got == pytest.approx(7.761e-3, abs=0.001e-3)
+    assert 1 / got == pytest.approx(129, abs=0.5)
+
+
+@pytest.mark.exercise("budget.decode_step_time")
 @law
 @given(batch_size=st.integers(1, 2000), weights=st.floats(1e6, 1e12), cache=st.floats(0, 1e10))
 def test_decode_step_time_grows_with_the_batch_while_each_token_gets_cheaper(impl, batch_size, weights, cache):
@@ -108,19 +125,21 @@ def test_critical_batch_of_an_h100_is_295_at_16_bits(impl):
     # 2 B / 3.35·10¹² B/s = 2 · B / 989·10¹²: B = 295.2. At 8 bits half: 147.6. 10¹⁵ FLOP/s: 298.5.
     got = impl.critical_batch(H100)
     assert got != 590, "factor 2 forgotten: each parameter is multiplied and added"
+    assert got != 296, "rounded up: with 296 the multiplying takes longer than the reading"
     assert got == 295
-    assert impl.critical_batch(H100, weight_bits=8) == 147
+    halved = impl.critical_batch(H100, weight_bits=8)
+    assert halved == 147, "weight_bits ignored: half the bytes are read in half the time"
     assert impl.critical_batch(CHIP) == 298
 
 
 @pytest.mark.exercise("budget.crossover_batch")
 def test_crossover_batch_is_where_the_caches_outweigh_the_weights(impl):
     # 16.06 / 1.0737 = 14.96: from 15 sequences on. 13B: 26 / 0.6711 = 38.7: from 39. Equal weights: from 2.
-    assert impl.crossover_batch(WEIGHTS, CACHE) == 15
     got = impl.crossover_batch(26e9, 671_088_640)
     assert got != 38, "at 38 sequences the weights still weigh more"
     assert got == 39
-    assert impl.crossover_batch(2e9, 1e9) == 2
+    assert impl.crossover_batch(WEIGHTS, CACHE) == 15
+    assert impl.crossover_batch(2e9, 1e9) == 2, "with exactly equal weight the caches weigh at least as much"
 
 
 @pytest.mark.exercise("budget.max_batch_for_tpot")
@@ -128,8 +147,10 @@ def test_max_batch_for_tpot_of_10_ms_is_16(impl):
     # 4.794 + 0.3205 · 16 = 9.92 ms; with 17, 10.24 ms. One alone takes 5.11 ms.
     got = impl.max_batch_for_tpot(10e-3, N_PARAMS, WEIGHTS, CACHE, H100)
     assert got != 17, "with 17 the step takes 10.24 ms"
+    assert got not in (658, 659), "caches left out: each sequence adds the reading of its own"
     assert got == 16
-    assert impl.max_batch_for_tpot(5.1e-3, N_PARAMS, WEIGHTS, CACHE, H100) == 0
+    alone = impl.max_batch_for_tpot(5.1e-3, N_PARAMS, WEIGHTS, CACHE, H100)
+    assert alone == 0, "even one sequence takes 5.11 ms: no batch meets 5.1 ms, so the answer is 0"
 
 
 @pytest.mark.exercise("budget.max_batch_for_tpot")
