@@ -13,6 +13,7 @@ from .cache_kinds import CacheKind, cache_class
 from .config import ModelConfig
 from .dice import Dice
 from .feedforward import FeedForward
+from .moe import MoE
 from .sampling import Sampling, sample_next
 
 from course import NotYetWritten
@@ -46,7 +47,7 @@ class Layer(nn.Module):
         self.attention_norm = RMSNorm(config.d_model, config.norm_eps)
         self.attention = Attention(config, layer)
         self.feedforward_norm = RMSNorm(config.d_model, config.norm_eps)
-        self.feedforward = FeedForward(config)
+        self.feedforward = MoE(config) if config.n_experts else FeedForward(config)
 
     def forward(self, x: Tensor, cache: KVCache | None, offset: int | Tensor, mask: Tensor | None) -> Tensor:
         """Return the stream after this layer, (B, T, D)."""
@@ -74,7 +75,7 @@ class NanoLM(nn.Module):
     def _initialise(self) -> None:
         """Normal weights; what is added to the stream 2L times starts smaller, so that the stream does not grow."""
         for name, weight in self.named_parameters():
-            if weight.ndim == 2:
+            if weight.ndim >= 2:
                 ends_in_stream = name.endswith(("attention.out.weight", "feedforward.down.weight"))
                 nn.init.normal_(weight, std=0.02 / (2 * self.config.n_layers) ** 0.5 if ends_in_stream else 0.02)
 

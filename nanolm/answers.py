@@ -13,17 +13,20 @@ from .tokenizer import Tokenizer
 class Answers:
     """As many answers as were asked for, all to the same prompt.
 
+    Args:
+        end_tokens: ids that end an answer and are no part of it.
+        stops: strings that do, those that were asked for among them.
+
     Attributes:
         reasons: why each has ended, "stop" or "length"; None while it goes on.
     """
 
-    def __init__(self, asked: Request, tokenizer: Tokenizer, end_tokens: Sequence[int]) -> None:
-        self._is_chat = isinstance(asked, ChatRequest)
-        new = partial(TextStream, tokenizer, end_tokens, asked.stops, skip_space=self._is_chat)
+    def __init__(self, asked: Request, tokenizer: Tokenizer, end_tokens: Sequence[int], stops: Sequence[str]) -> None:
+        new = partial(TextStream, tokenizer, end_tokens, stops, skip_space=isinstance(asked, ChatRequest))
         self._streams = [new() for _ in range(asked.n_choices)]
         # The engine's thread searches for the stop strings too, with streams of its own: so a request ends with the
         # very token that completes one, and no pass is spent on what nobody will see.
-        self._watchers = [new() for _ in self._streams] if asked.stops else []
+        self._watchers = [new() for _ in self._streams] if stops else []
         self.reasons: list[str | None] = [None] * len(self._streams)
 
     @property

@@ -5,7 +5,6 @@ chips could do at best, and several GPUs count as one that is as many times larg
 other costs time that is not counted. `nanolm size` prints the answer, `course.calculator` puts sliders to it.
 """
 
-import math
 from dataclasses import dataclass, replace
 
 from ._require import require_count
@@ -20,6 +19,7 @@ from .budget import (
     weight_bytes,
 )
 from .hardware import Hardware
+from .mixture import expected_unused_experts
 from .roofline import arithmetic_intensity, bottleneck, tokens_per_second
 from .shapes import ModelShape
 
@@ -226,7 +226,7 @@ def params_read(shape: ModelShape, batch_size: int = 1) -> float:
         return shape.n_multiplied_params
     E, k = experts.n_experts, experts.n_experts_per_token
     of_all = replace(shape, experts=replace(experts, n_experts_per_token=E)).n_multiplied_params
-    n_read = E * (1 - math.pow(1 - k / E, batch_size))
+    n_read = E - expected_unused_experts(batch_size, E, k)
     return shape.n_multiplied_params + (of_all - shape.n_multiplied_params) * (n_read - k) / (E - k)
 
 

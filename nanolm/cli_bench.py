@@ -26,7 +26,7 @@ _COLOURS = {ENGINE: "#0072b2", STATIC: "#d55e00", ALONE: "#009e73", TRANSFORMERS
 
 Way = Callable[["Trace", Callable[[int], None]], "Replay"]
 
-Model = Annotated[str, typer.Argument(help="A shipped model or a folder.")]
+Model = Annotated[str, typer.Argument(help="A shipped model, a folder, a GGUF file, or smollm2.")]
 TraceFile = Annotated[Path | None, typer.Option("--trace", help="A .jsonl file; the shipped trace if left out.")]
 Rates = Annotated[
     list[float] | None, typer.Option("--rate", help="Requests a second; may be repeated. Left out: all at once.")
@@ -57,15 +57,17 @@ def bench(
             raise ValueError(f"rate is {min(rate)}; requests arrive at a rate above 0 (leave it out for all at once)")
         import torch
 
-        from .checkpoint import find_folder, load
+        from .checkpoint import find_model, load
         from .traces import all_at_once, load_trace, poisson
 
         recorded = load_trace() if trace is None else load_trace(trace)
         torch.set_num_threads(threads)
         engine_options = {"max_running": slots, "max_tokens_per_step": max_tokens_per_step}
-        ways = ways_to_serve(load(model)[0], find_folder(model), slots, engine_options, transformers)
-        if transformers and TRANSFORMERS not in ways:
-            console.print("transformers is not installed, so it is not measured.")
+        path = find_model(model)
+        lacking = packages_lacking(path) if transformers else []
+        ways = ways_to_serve(load(path)[0], path, slots, engine_options, transformers and not lacking)
+        if lacking:
+            console.print(f"transformers is not measured; not installed: {', '.join(lacking)}.", soft_wrap=True)
         replays: dict[float, list[Replay]] = {}
         for each in rate or [math.inf]:
             arrivals = (
@@ -82,10 +84,16 @@ def bench(
             draw(replays, plot)
 
 
+def packages_lacking(path: Path) -> list[str]:
+    """Return the packages that transformers would need for the model there, and that are not installed."""
+    needed = ["transformers", *(["accelerate"] if path.is_file() else [])]  # its reader of GGUF files asks for that
+    return [name for name in needed if find_spec(name) is None]
+
+
 def ways_to_serve(
-    model: "NanoLM", folder: Path, slots: int, engine_options: dict[str, Any], transformers: bool
+    model: "NanoLM", path: Path, slots: int, engine_options: dict[str, Any], transformers: bool
 ) -> dict[str, Way]:
-    """Return what to compare, by name; transformers only where it is wanted and installed."""
+    """Return what to compare, by name."""
     from .engine import Engine
     from .replay import nanolm_batch, replay_batches, replay_engine, transformers_batch
 
@@ -95,8 +103,8 @@ def ways_to_serve(
         STATIC: lambda trace, tell: replay_batches(STATIC, ours, trace, slots, tell),
         ALONE: lambda trace, tell: replay_batches(ALONE, ours, trace, 1, tell),
     }
-    if transformers and find_spec("transformers") is not None:
-        theirs = transformers_batch(folder)
+    if transformers:
+        theirs = transformers_batch(path)
         ways[TRANSFORMERS] = lambda trace, tell: replay_batches(TRANSFORMERS, theirs, trace, slots, tell)
     return ways
 

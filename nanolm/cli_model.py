@@ -32,7 +32,7 @@ def one_line(exit_code: int) -> Iterator[None]:
     """Turn an error that the engine explains into one line on stderr and the exit code."""
     try:
         yield
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ModuleNotFoundError) as error:
         line = " ".join(str(error).split())
         Console(stderr=True, soft_wrap=True).print(f"nanolm: {line}", markup=False, highlight=False)
         raise typer.Exit(exit_code) from None

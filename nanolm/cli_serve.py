@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 NO_EXTRA = NO_PORT = 1  # exit codes
 _NETWORK, _LIMITS = "Network", "Limits"
 
-Model = Annotated[str, typer.Argument(help="The model to serve.")]
-Name = Annotated[str | None, typer.Option(help="What clients call it; that of its folder if left out.")]
+Model = Annotated[str, typer.Argument(help="The model to serve: a shipped one, a folder, a GGUF file, or smollm2.")]
+Name = Annotated[str | None, typer.Option(help="What clients call it; that of its folder or file if left out.")]
 Host = Annotated[
     str, typer.Option(help="Where to listen; other machines reach all but 127.0.0.1.", rich_help_panel=_NETWORK)
 ]
@@ -84,7 +84,7 @@ def serve(
             memory = {"cache_bytes": cache_bytes, "cache_kind": cache}
             engine = Engine(loaded, max_running=max_running, draft=guesser, gamma=gamma, **memory)
             thread = EngineThread(engine, max_waiting)
-        name = name or Path(model).resolve().name
+        name = name or Path(model).resolve().name.removesuffix(".gguf")
         app = server.build_app(thread, tokenizer, name, limits)
         _say_where(name, host, listener.getsockname()[1])
         web_server.WebServer(app, thread, grace_seconds).run(sockets=[listener])

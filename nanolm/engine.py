@@ -382,7 +382,7 @@ class Engine:
             n_prefill_tokens=n_prefill,
             n_decode_tokens=sum(n for _, n in plan.work) - n_prefill,
             n_new_tokens=0,
-            n_running=len(plan.work),
+            n_running=len(scheduler.running),
             n_waiting=len(scheduler.waiting),
             n_blocks_used=scheduler.allocator.n_used,
             n_blocks_cached=scheduler.prefix.n_blocks if scheduler.prefix else 0,

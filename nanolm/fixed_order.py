@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .model import NanoLM
+from .moe import separate_experts
 
 MultiplyRows = Callable[[Tensor, Tensor], Tensor]
 
@@ -63,6 +64,7 @@ class RowsLinear(nn.Module):
 def with_linear(model: NanoLM, multiply: MultiplyRows) -> NanoLM:
     """Return a model of the same weights (shared, not copied) whose linear layers, the head too, call `multiply`."""
     other = copy.deepcopy(model, {id(weight): weight for weight in model.parameters()})
+    separate_experts(other)
     layers = [(name, layer) for name, layer in other.named_modules() if isinstance(layer, nn.Linear)]
     for name, layer in layers:
         other.set_submodule(name, RowsLinear(layer.weight, multiply))

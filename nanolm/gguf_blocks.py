@@ -9,6 +9,7 @@ Source: the format's description, https://github.com/ggml-org/ggml/blob/master/d
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 BLOCK = 32
+PLAIN_KINDS = ("F32", "F16")  # numbers, no blocks
 # Bytes of a block: float16 scale (and smallest value), then the codes.
 BLOCK_BYTES = {"Q4_0": 2 + 16, "Q4_1": 2 + 2 + 16, "Q8_0": 2 + 32}
 
@@ -54,25 +56,39 @@ def bits_per_weight_of(kind: str) -> float:
 
 
 class GGUFFile:
-    """A GGUF file, its tensors read one at a time.
+    """A GGUF file, its metadata and its tensors read one at a time.
 
     Attributes:
+        path: where it lies.
         kinds: the block format of each tensor by name, "Q4_1" or "F32" and so on.
 
     Raises:
         ModuleNotFoundError: the library `gguf` is not installed.
         FileNotFoundError: there is no such file.
+        ValueError: it is no GGUF file, or is cut short.
     """
 
     def __init__(self, path: Path | str) -> None:
         try:
             from gguf import GGUFReader
         except ModuleNotFoundError:
-            raise ModuleNotFoundError("package gguf: not installed, and it finds the tensors in a GGUF file") from None
-        if not Path(path).is_file():
+            raise ModuleNotFoundError(
+                "package gguf is not installed, and it finds the tensors in a GGUF file: `pip install gguf`"
+            ) from None
+        self.path = Path(path)
+        if not self.path.is_file():
             raise FileNotFoundError(f"no GGUF file at {path}")
-        self._tensors = {tensor.name: tensor for tensor in GGUFReader(path).tensors}
+        try:
+            self._reader = GGUFReader(self.path)
+        except Exception as error:  # whatever its bytes led the library to do
+            raise ValueError(f"{path} is not a GGUF file, or is cut short: {error}") from error
+        self._tensors = {tensor.name: tensor for tensor in self._reader.tensors}
         self.kinds = {name: tensor.tensor_type.name for name, tensor in self._tensors.items()}
+
+    def entry(self, key: str) -> Any:
+        """Return an entry of the metadata as a number, string, bool or list; None where the file has none."""
+        field = self._reader.get_field(key)
+        return None if field is None else field.contents()
 
     def read(self, name: str) -> Float[Tensor, "..."]:
         """Return a tensor's weights in float32.
@@ -83,5 +99,9 @@ class GGUFFile:
         """
         if name not in self._tensors:
             raise KeyError(f"{name!r} is not in the file; it holds {', '.join(list(self._tensors)[:3])} and more")
+        kind = self.kinds[name]
+        if kind not in (*PLAIN_KINDS, *BLOCK_BYTES):
+            readable = ", ".join((*PLAIN_KINDS, *BLOCK_BYTES))
+            raise ValueError(f"{self.path}: {name} is stored as {kind}; {readable} can be read")
         data = torch.from_numpy(np.array(self._tensors[name].data))
-        return data.float() if self.kinds[name] in ("F32", "F16") else decode_blocks(data, self.kinds[name])
+        return data.float() if kind in PLAIN_KINDS else decode_blocks(data, kind)

@@ -10,8 +10,11 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import from_json
 
-from .chat_template import END_OF_ANSWER, ROLES, chat_prompt
+from .chat import ROLES, chat_prompt, check_messages
+from .config import ModelConfig
 from .sampling import Sampling
+from .text_stream import after_start
+from .tokenizer import Tokenizer
 
 MAX_CHOICES, MAX_STOPS, MAX_STOP_LENGTH, MAX_SEED = 8, 4, 500, 2**63 - 1
 _STOPS_ALLOWED = f"a string, or up to {MAX_STOPS}, each of 1 to {MAX_STOP_LENGTH} characters"
@@ -126,9 +129,9 @@ class CompletionRequest(Request):
     text_param: ClassVar[str] = "prompt"
     prompt: str | list[int] = Field(description="one string, or one list of token ids")
 
-    def prompt_source(self) -> str | list[int]:
-        """Return the prompt as text, or as tokens."""
-        return self.prompt
+    def prompt_ids(self, config: ModelConfig, tokenizer: Tokenizer) -> list[int]:
+        """Return the prompt's tokens: those of the client as they are, those of a text behind the start token."""
+        return after_start(tokenizer.encode(self.prompt), config) if isinstance(self.prompt, str) else self.prompt
 
     def max_new_tokens(self, room: int) -> int:
         """Return how many tokens to write at most: 16 unless said otherwise, as with OpenAI, where there is room."""
@@ -168,17 +171,12 @@ class ChatRequest(Request):
     @field_validator("messages")
     @classmethod
     def _check_messages(cls, messages: list[Message]) -> list[Message]:
-        chat_prompt([(message.role, message.text) for message in messages])
+        check_messages([(message.role, message.text) for message in messages])
         return messages
 
-    @property
-    def stops(self) -> list[str]:
-        """The strings that end the answer, that of the template among them."""
-        return [*super().stops, END_OF_ANSWER]
-
-    def prompt_source(self) -> str:
-        """Return the conversation as one text."""
-        return chat_prompt([(message.role, message.text) for message in self.messages])
+    def prompt_ids(self, config: ModelConfig, tokenizer: Tokenizer) -> list[int]:
+        """Return the tokens of the conversation behind the start token, as the model's own template has it."""
+        return after_start(chat_prompt([(message.role, message.text) for message in self.messages], tokenizer), config)
 
     def max_new_tokens(self, room: int) -> int:
         """Return how many tokens to write at most: as many as there is room for unless said otherwise."""

@@ -16,9 +16,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from .attention import attend
+from .kernels import paged_attention
+from .kernels.choice import computes
 from .model import NanoLM
 from .paged_cache import PagedKVCache
 from .rope import rotary_table
+
+_N_SPLITS = 4  # ranges of a text that a GPU works on side by side; one token of few requests would leave it idle
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class _Group:
     T: int
     S: int  # positions of the longest, this pass included
     tables: Int[Tensor, "B blocks"]
+    lengths: Int[Tensor, "B"]  # of each, this pass included
     mask: Float[Tensor, "B 1 T S"] | None
 
 
@@ -99,7 +104,8 @@ def _group(
         last_seen = torch.tensor(pasts)[:, None] + torch.arange(T)  # (B, T)
         hidden = torch.arange(S) > last_seen[..., None]  # (B, T, S)
         mask = torch.zeros(hidden.shape, dtype=dtype).masked_fill_(hidden, float("-inf")).unsqueeze(1).to(device)
-    return _Group(start, stop, T, S, tables.to(device), mask)
+    lengths = torch.tensor(pasts) + T
+    return _Group(start, stop, T, S, tables.to(device), lengths.to(device), mask)
 
 
 @torch.inference_mode()
@@ -126,7 +132,12 @@ def packed_forward(model: NanoLM, batch: PackedBatch, cache: PagedKVCache) -> Fl
 def _attend(q: Float[Tensor, "n N H"], groups: list[_Group], layer: int, cache: PagedKVCache) -> Float[Tensor, "n NH"]:
     outputs = []
     for group in groups:
-        k, v = (x[:, :, : group.S] for x in cache.read(layer, group.tables))  # (B, K, S, H)
         rows = q[group.start : group.stop].unflatten(0, (-1, group.T)).transpose(1, 2)  # (B, N, T, H)
-        outputs.append(attend(rows, k, v, group.mask).transpose(1, 2).reshape(group.stop - group.start, -1))
+        if group.T == 1 and cache.is_plain and computes(None, q=q, tables=group.tables):
+            # The kernel follows the tables itself, so nothing is gathered.
+            attended = paged_attention(rows, *cache.pools[layer], group.tables, group.lengths, _N_SPLITS)
+        else:
+            k, v = (x[:, :, : group.S] for x in cache.read(layer, group.tables))  # (B, K, S, H)
+            attended = attend(rows, k, v, group.mask)
+        outputs.append(attended.transpose(1, 2).reshape(group.stop - group.start, -1))
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)

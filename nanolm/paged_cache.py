@@ -1,8 +1,9 @@
 """The tensors of a paged cache: keys and values in blocks that any request may hold, read by block table.
 
 It knows no requests: the caller says into which slots new positions go and which blocks a row reads (`paging` keeps
-those books). On a GPU a kernel follows the table while it attends; here the blocks are gathered first, then attended to
-like any other cache. A gather copies what attention would have read anyway, so it costs about as much again.
+those books). On a GPU a kernel follows the table while it attends (`kernels.paged_attention`); elsewhere blocks are
+gathered first, then attended to like any other cache. A gather copies what attention would have read anyway, so it
+costs about as much again.
 """
 
 import torch
@@ -37,6 +38,11 @@ class PagedKVCache:
         self.n_kv_heads, self.head_dim, self.dtype = config.n_kv_heads, config.head_dim, dtype
         # Zeros, not empty: places that a mask hides are multiplied by 0 all the same, and 0 · NaN is NaN.
         self.pools = [self._pool(self.head_dim, self._stored_dtype, device) for _ in range(config.n_layers)]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether `pools` hold the numbers themselves, as a kernel reads them, and not codes."""
+        return self._stored_dtype is self.dtype
 
     @property
     def _stored_dtype(self) -> torch.dtype:

@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ._require import require_not_negative
 from .measurement import Measurement, Reading, read_rate
 from .model import NanoLM
+from .moe import MoE
 
 
 def predicted_decode_seconds(measurement: Measurement, model: NanoLM, kv_bytes: float = 0) -> float:
@@ -52,13 +53,21 @@ def reading_seconds(model: NanoLM, readings: Sequence[Reading], code_readings: S
 
 
 def weights_read(model: NanoLM) -> list[Tensor]:
-    """Return the parameters and buffers that a pass reads whole: all, except an embedding that is no head as well."""
+    """Return what a pass over one token reads of the parameters and buffers: all, with two exceptions.
+
+    An embedding that is no head as well gives one row, and of a mixture's experts k are read, here the first.
+    """
     embedding = model.embedding.weight
     is_head = any(weight is embedding for weight in model.head.parameters())
     tensors = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     if not is_head:
         del tensors[id(embedding)]
-    return [tensor for tensor in tensors.values() if tensor.numel() and tensor.ndim]
+    read = list(tensors.values())
+    for moe in (module for module in model.modules() if isinstance(module, MoE)):
+        for experts in (moe.gate_up, moe.down):
+            held = {id(tensor) for tensor in (*experts.parameters(), *experts.buffers())}
+            read = [t for t in read if id(t) not in held] + experts.of_first(moe.experts_per_token)
+    return [tensor for tensor in read if tensor.numel() and tensor.ndim]
 
 
 def count_operations(call: Callable[[], Any]) -> int:

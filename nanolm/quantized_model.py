@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .model import NanoLM
+from .moe import separate_experts
 from .quantized_linear import Int4Linear, QuantizedLinear
 
 _ROWS_AT_ONCE = 16  # in a pass that collects inputs
@@ -18,10 +19,13 @@ LayerMaker = Callable[[str, nn.Linear], nn.Module]
 def linear_layers(model: nn.Module, head: bool = False) -> dict[str, nn.Linear]:
     """Return the model's linear layers by dotted name, in the order in which a pass meets them.
 
-    Four a layer (attention.qkv, attention.out, feedforward.gate_up, feedforward.down), and "head" if asked for.
+    Four a layer (attention.qkv, attention.out, feedforward.gate_up, feedforward.down), and "head" if asked for. Of a
+    mixture whose experts are apart (`separate_experts`), feedforward.gate_up.0 and so on, one an expert. A router is
+    none of them: it is small, and an error in it sends a token to another expert.
     """
     layers = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
-    return {name: layer for name, layer in layers.items() if head or name != "head"}
+    kept = ("router",) if head else ("router", "head")
+    return {name: layer for name, layer in layers.items() if name.rsplit(".", 1)[-1] not in kept}
 
 
 def quantize_model(
@@ -34,8 +38,9 @@ def quantize_model(
 ) -> NanoLM:
     """Exchange the model's linear layers for quantized ones, in place, and return the model.
 
-    Norms stay, and so does the embedding: of its V rows a step reads one. The head reads all of its rows, but errors in
-    it go straight into the scores; where it shares the embedding's weights, its codes come on top of those.
+    Norms and routers stay, and so does the embedding: of its V rows a step reads one. The head reads all of its rows,
+    but errors in it go straight into the scores; where it shares the embedding's weights, its codes come on top of
+    those. The experts of a mixture are taken apart first and then exchanged one by one.
 
     Args:
         bits: 2 to 8, for plain rounding.
@@ -48,6 +53,7 @@ def quantize_model(
     Raises:
         ValueError: no linear layer is left to exchange, or what `QuantizedLinear.from_linear` refuses.
     """
+    separate_experts(model)
     layers = linear_layers(model, head)
     if not layers:
         raise ValueError("the model has no linear layer to exchange: is it quantized already?")
@@ -75,7 +81,7 @@ def collect_inputs(
         names: the layers wanted, quantized or not; None means all of `linear_layers`.
 
     Raises:
-        ValueError: no rows, or an empty one.
+        ValueError: no rows, an empty one, or an expert that none of the positions chose.
     """
     if not rows or not all(len(row) for row in rows):
         raise ValueError(f"{len(rows)} rows were given, each must have tokens; calibration needs something to read")
@@ -93,4 +99,9 @@ def collect_inputs(
     finally:
         for hook in hooks:
             hook.remove()
+    unseen = [name for name, found in seen.items() if not found]
+    if unseen:
+        raise ValueError(
+            f"rows send nothing to {', '.join(unseen[:3])}; give more text, so that every expert reads some"
+        )
     return {name: torch.cat(found) for name, found in seen.items()}

@@ -146,8 +146,11 @@ def nanolm_batch(model: NanoLM) -> Batch:
     return lambda prompts, n: model.stream(prompts, n, EXACTLY)
 
 
-def transformers_batch(folder: Path) -> Batch:
+def transformers_batch(path: Path) -> Batch:
     """Return the batches of transformers' own `generate` with the same weights in float32, each token as it comes.
+
+    Args:
+        path: a folder or a GGUF file, as `find_model` says.
 
     Raises:
         ImportError: transformers is not installed.
@@ -156,7 +159,8 @@ def transformers_batch(folder: Path) -> Batch:
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()  # of the loading; it would stand in the middle of ours
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    folder, file = (path.parent, {"gguf_file": path.name}) if path.is_file() else (path, {})
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **file).eval()
     model.generation_config.eos_token_id = None  # as EXACTLY: nothing ends before its time
 
     class Tell(StoppingCriteria):

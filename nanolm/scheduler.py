@@ -125,7 +125,8 @@ class Scheduler:
         while at < len(self.running):  # a preemption takes from the end of this list
             job = self.running[at]
             n = min(job.n_pending, budget if job.is_decoding else min(budget, for_prompts))
-            if n > 0 and self._make_room(job, n, plan):
+            n = self._make_room(job, n, plan) if n > 0 else 0
+            if n > 0:
                 for_prompts -= 0 if job.is_decoding else n
                 budget -= n
                 plan.copies += job.table.append(n)
@@ -153,6 +154,8 @@ class Scheduler:
         """
         while self.waiting and len(self.running) < self.max_running and budget > 0:
             job = self.waiting[0]
+            if not self._may_fit(job):
+                return
             self._take_prefix(job)
             if not self._free_up(job.table.blocks_needed(job.n_pending)):
                 self._forget_blocks(job)
@@ -185,7 +188,8 @@ class Scheduler:
         job.table.truncate(n_computed)
         full = n_computed // self.block_size
         if self.prefix is not None and full > job.n_remembered:
-            self.prefix.insert(job.tokens[: full * self.block_size], job.table.blocks[:full])
+            kept = self.prefix.insert(job.tokens[: full * self.block_size], job.table.blocks[:full])
+            job.table.replace(kept)  # where somebody else has computed the same, one copy is enough
             job.n_remembered = full
 
     def fork(self, job: Job, twin: Job) -> None:
@@ -211,15 +215,28 @@ class Scheduler:
             self.waiting.remove(job)
         job.table.release()
 
-    def _make_room(self, job: Job, n: int, plan: Plan) -> bool:
-        """Have blocks for n more tokens of a running request, if need be by preempting the last ones; False: itself."""
+    def _make_room(self, job: Job, n: int, plan: Plan) -> int:
+        """Have blocks for n more tokens of a running request, if need be by preempting others; return how many can run.
+
+        0: it had to give way itself. Guesses are dropped before anybody loses blocks for them.
+        """
+        if job.draft and not self._free_up(job.table.blocks_needed(n)):
+            job.draft, n = [], 1
         while not self._free_up(job.table.blocks_needed(n)):
             victim = self.running[-1]
             self.preempt(victim)
             plan.preempted.append(victim)
             if victim is job:
-                return False
-        return True
+                return 0
+        return n
+
+    def _may_fit(self, job: Job) -> bool:
+        """Whether there may be room for a waiting request; asked each pass, so it leaves the prefix cache as it is."""
+        needed = blocks_for(len(job.tokens), self.block_size)
+        if needed <= self.allocator.n_free or self.prefix is None:
+            return needed <= self.allocator.n_free
+        cached = self.prefix.peek(job.tokens[:-1]) // self.block_size
+        return needed - cached <= self.allocator.n_free + self.prefix.n_evictable
 
     def _free_up(self, n_blocks: int) -> bool:
         """Have n free blocks, if need be by evicting from the prefix cache; False, and nothing evicted, if in vain."""

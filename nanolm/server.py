@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from starlette.applications import Starlette
@@ -22,11 +22,11 @@ from starlette.routing import Route
 from . import openai_request
 from ._require import require_count, require_not_negative, require_positive
 from .answers import Answers
+from .chat import chat_template
 from .connection import EventStream, unless_gone
 from .engine_thread import Busy, EngineThread, NotServing
 from .openai_answer import DONE, AnswerFormat, event, model_list, usage
 from .openai_request import ChatRequest, CompletionRequest, Refusal, parse
-from .text_stream import prompt_ids
 from .ticket import Ticket
 from .tokenizer import Tokenizer
 
@@ -95,6 +95,12 @@ class Api:
     def __init__(self, thread: EngineThread, tokenizer: Tokenizer, name: str, limits: Limits) -> None:
         self.thread, self.tokenizer, self.name, self.limits = thread, tokenizer, name, limits
         self.config, self.created = thread.engine.model.config, int(time.time())
+        template, ends = chat_template(tokenizer), self.config.eos_token_ids
+        # What ends an answer, by what is asked for: tokens, and strings.
+        self.ends: dict[type[openai_request.Request], tuple[tuple[int, ...], tuple[str, ...]]] = {
+            CompletionRequest: (ends, ()),
+            ChatRequest: ((*ends, *template.end_tokens(tokenizer)), template.stops),
+        }
 
     async def health(self, request: Request) -> Response:
         """Whether requests are taken: 200 or 503."""
@@ -125,7 +131,8 @@ class Api:
             why = f"no model {asked.model[:100]!r} is served; there is {self.name!r}"
             raise Refusal(404, why, "model", "model_not_found")
         prompt = await self._prompt(asked)
-        answers = Answers(asked, self.tokenizer, self.config.eos_token_ids)
+        end_tokens, stops = self.ends[kind]
+        answers = Answers(asked, self.tokenizer, end_tokens, [*asked.stops, *stops])
         ticket = await self._submit(asked, prompt, answers)
         form = AnswerFormat(self.name, kind is ChatRequest, asked.include_usage)
         if asked.stream:
@@ -156,9 +163,8 @@ class Api:
 
     async def _prompt(self, asked: openai_request.Request) -> list[int]:
         """Return the prompt's tokens, if it is short enough."""
-        prompt = asked.prompt_source()
-        if isinstance(prompt, str):  # in a thread: a text as long as a body may be takes half a second
-            prompt = await asyncio.to_thread(prompt_ids, prompt, self.config, self.tokenizer)
+        # In a thread: a text as long as a body may be takes half a second.
+        prompt = await asyncio.to_thread(asked.prompt_ids, self.config, self.tokenizer)
         context = self.config.max_positions
         most = min(context - 1, self.limits.max_prompt_tokens or context)
         if len(prompt) > most:
@@ -170,7 +176,8 @@ class Api:
         engine = self.thread.engine
         positions = engine.scheduler.allocator.n_blocks * engine.scheduler.block_size
         room = max(1, min(self.config.max_positions, positions + 1) - len(prompt))
-        common = {"prompt": prompt, "max_new_tokens": asked.max_new_tokens(room), "sampling": asked.sampling()}
+        sampling = replace(asked.sampling(), end_tokens=self.ends[type(asked)][0])
+        common = {"prompt": prompt, "max_new_tokens": asked.max_new_tokens(room), "sampling": sampling}
         requests = [
             {**common, "seed": seed, "stop": stop}
             for seed, stop in zip(asked.seeds(), answers.stop_conditions(), strict=True)

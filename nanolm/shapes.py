@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ._require import require_count
+from .mixture import ParameterCounts, parameter_counts
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class ModelShape:
         embeddings = self.vocab_size * self.d_model * (1 if self.tie_embeddings else 2)
         norms = (2 * self.n_layers + 1) * self.d_model
         attention = self.n_layers * self._attention_params()
-        return attention + self._feedforward_params(active_only=False) + norms + embeddings
+        return attention + self._feedforward_counts().total + norms + embeddings
 
     @property
     def n_multiplied_params(self) -> int:
@@ -98,7 +99,7 @@ class ModelShape:
         The output head is multiplied, tied to the embedding or not.
         """
         attention = self.n_layers * self._attention_params()
-        return attention + self._feedforward_params(active_only=True) + self.vocab_size * self.d_model
+        return attention + self._feedforward_counts().active + self.vocab_size * self.d_model
 
     def _attention_params(self) -> int:
         """Parameters of one layer's q, k, v and o."""
@@ -111,15 +112,16 @@ class ModelShape:
         kv = D * (latent.kv_latent_dim + latent.rotary_dim) + latent.kv_latent_dim * N * (H + latent.value_dim)
         return q + kv + N * latent.value_dim * D
 
-    def _feedforward_params(self, active_only: bool) -> int:
-        """Parameters of all layers' feed-forward blocks: of all experts, or of those that one token goes through."""
+    def _feedforward_counts(self) -> ParameterCounts:
+        """Parameters of all layers' feed-forward blocks: of all experts, and of those that one token goes through."""
         D, experts = self.d_model, self.experts
         if experts is None:
-            return self.n_layers * 3 * D * self.d_ff
-        n_used = experts.n_experts_per_token if active_only else experts.n_experts
-        router = D * experts.n_experts
-        sparse = 3 * D * experts.d_ff * (n_used + experts.n_shared_experts) + router
-        return experts.n_dense_layers * 3 * D * self.d_ff + (self.n_layers - experts.n_dense_layers) * sparse
+            dense = self.n_layers * 3 * D * self.d_ff
+            return ParameterCounts(dense, dense)
+        n_sparse, expert = self.n_layers - experts.n_dense_layers, 3 * D * experts.d_ff
+        always = D * experts.n_experts + experts.n_shared_experts * expert  # the router, and what all tokens share
+        shared = experts.n_dense_layers * 3 * D * self.d_ff + n_sparse * always
+        return parameter_counts(shared, n_sparse * expert, experts.n_experts, experts.n_experts_per_token)
 
     @classmethod
     def from_config(cls, path: str | Path) -> "ModelShape":
@@ -211,7 +213,14 @@ MODEL_13B = ModelShape("13B", 40, 5120, 40, 8, 128, 16_512, 32_000)
 # As many KV heads as query heads: a seventh of the 8B's parameters, and the same cache a token.
 SMALL_MHA = ModelShape("small MHA", 16, 2048, 16, 16, 128, 8192, 50_304, tie_embeddings=True)
 DEEPSEEK_V3 = ModelShape(
-    "DeepSeek-V3-like", 61, 7168, 128, 128, 128, 18_432, 129_280,
+    "DeepSeek-V3-like",
+    61,
+    7168,
+    128,
+    128,
+    128,
+    18_432,
+    129_280,
     experts=Experts(n_experts=256, n_experts_per_token=8, d_ff=2048, n_shared_experts=1, n_dense_layers=3),
     latent=LatentAttention(kv_latent_dim=512, rotary_dim=64, value_dim=128, q_latent_dim=1536),
 )

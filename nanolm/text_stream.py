@@ -9,10 +9,10 @@ from .config import ModelConfig
 from .tokenizer import Tokenizer
 
 
-def prompt_ids(text: str, config: ModelConfig, tokenizer: Tokenizer) -> list[int]:
-    """Return the prompt's tokens behind the start token, where the model has one: so began all it was trained on."""
+def after_start(ids: Sequence[int], config: ModelConfig) -> list[int]:
+    """Return a text's tokens behind the start token, where the model has one: so began all it was trained on."""
     start = config.bos_token_id
-    return [*([] if start is None else [start]), *tokenizer.encode(text)]
+    return [*([] if start is None else [start]), *ids]
 
 
 class TextStream:

@@ -1,6 +1,7 @@
 """Text to token ids and back: the `tokenizers` library, with the few calls the course needs."""
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 
 import tokenizers
@@ -37,9 +38,21 @@ class Tokenizer:
         except Exception as error:  # the library raises bare Exceptions
             raise ValueError(f"{path} is not a tokenizer.json: {error}") from error
 
-    def encode(self, text: str) -> list[int]:
-        """Return the token ids of the text, without start or end token. A special token spelled out is read as one."""
-        return self.inner.encode(text, add_special_tokens=False).ids
+    def encode(self, text: str, special_tokens: bool = True) -> list[int]:
+        """Return the token ids of the text, without start or end token.
+
+        Args:
+            special_tokens: whether a special token spelled out is read as one. Text from strangers is read without, or
+                they could write the end of their own message and the beginning of another's.
+        """
+        return (self.inner if special_tokens else self._text_only).encode(text, add_special_tokens=False).ids
+
+    @cached_property
+    def _text_only(self) -> tokenizers.Tokenizer:
+        """The tokenizer without an eye for special tokens; a copy, since the other may be in use by another thread."""
+        copy = tokenizers.Tokenizer.from_str(self.inner.to_str())
+        copy.encode_special_tokens = True
+        return copy
 
     def decode(self, ids: Iterable[int], skip_special_tokens: bool = False) -> str:
         """Return the text of the token ids; bytes that are no UTF-8 come back as the replacement character."""

@@ -54,7 +54,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, sees: Callable[[int], Sequence[in
 
 
 def decoder_logits(tensors: Mapping[str, Tensor], config, tokens: Sequence[int]) -> Tensor:
-    """The scores (T, V) of one sequence by a Llama-style decoder, from tensors under their Hugging Face names."""
+    """The scores (T, V) of one sequence by a Llama or a Mixtral, from tensors under their Hugging Face names."""
 
     def norm(x: Tensor, weight: Tensor) -> Tensor:
         return x / torch.sqrt((x * x).mean(dim=-1, keepdim=True) + config.norm_eps) * weight
@@ -71,7 +71,23 @@ def decoder_logits(tensors: Mapping[str, Tensor], config, tokens: Sequence[int])
         v = heads(h @ w["self_attn.v_proj.weight"].T, config.n_kv_heads)
         x = x + attention(q, k, v)[0].transpose(0, 1).flatten(1) @ w["self_attn.o_proj.weight"].T
         h = norm(x, w["post_attention_layernorm.weight"])
-        gate, up = h @ w["mlp.gate_proj.weight"].T, h @ w["mlp.up_proj.weight"].T
-        x = x + (gate * torch.sigmoid(gate) * up) @ w["mlp.down_proj.weight"].T
+        if config.n_experts:
+            x = x + torch.stack([_mixture(row, w, config.experts_per_token) for row in h])
+        else:
+            x = x + _swiglu(h, *(w[f"mlp.{part}_proj.weight"] for part in ("gate", "up", "down")))
     x = norm(x, tensors["model.norm.weight"])
     return x @ tensors.get("lm_head.weight", tensors["model.embed_tokens.weight"]).T
+
+
+def _swiglu(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
+    gate = x @ gate.T
+    return (gate * torch.sigmoid(gate) * (x @ up.T)) @ down.T
+
+
+def _mixture(x: Tensor, w: Mapping[str, Tensor], k: int) -> Tensor:
+    """One position: the k experts with the largest router logits, weighted by the softmax over these."""
+    logits = (w["block_sparse_moe.gate.weight"] @ x).tolist()
+    chosen = sorted(range(len(logits)), key=lambda expert: -logits[expert])[:k]
+    total = sum(math.exp(logits[expert]) for expert in chosen)
+    experts = {e: [w[f"block_sparse_moe.experts.{e}.{part}.weight"] for part in ("w1", "w3", "w2")] for e in chosen}
+    return sum(math.exp(logits[expert]) / total * _swiglu(x, *experts[expert]) for expert in chosen)

@@ -17,6 +17,7 @@ from nanolm.engine import Engine
 from nanolm.engine_thread import EngineThread
 from nanolm.model import NanoLM
 from nanolm.server import Limits, build_app
+from nanolm.tokenizer import Tokenizer
 
 ALPHABET = "abcdefghijklmnop é€😀qrstuvwxyz"
 PATIENCE_SECONDS = 20  # far beyond what anything here takes: a test that waits in vain must end
@@ -88,12 +89,16 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    model: NanoLM | None = None, limits: Limits | None = None, max_waiting: int = 64, **engine_options: Any
+    model: NanoLM | None = None,
+    limits: Limits | None = None,
+    max_waiting: int = 64,
+    tokenizer: Tokenizer | None = None,
+    **engine_options: Any,
 ) -> AsyncIterator[Served]:
     """A server in this event loop, without a network; it leaves nothing behind."""
     engine = Engine(model or successor_model(ALPHABET), **{"n_blocks": 64, **engine_options})
     thread = EngineThread(engine, max_waiting)
-    app = build_app(thread, byte_tokenizer(), "tiny", limits or Limits(grace_seconds=0))
+    app = build_app(thread, tokenizer or byte_tokenizer(), "tiny", limits or Limits(grace_seconds=0))
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with (
         app.router.lifespan_context(app),

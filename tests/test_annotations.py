@@ -27,6 +27,7 @@ def assert_checked(name, function, *arguments):
 GENERATION = """
 from nanolm.dice import Dice
 from nanolm.drafts import ModelDraft, PromptLookupDraft
+from nanolm.moe import watch_routers
 from nanolm.flash import flash_attention, split_k_attention
 from nanolm.latent_model import LatentLM
 from nanolm.engine import Engine
@@ -42,6 +43,10 @@ assert len(target.generate([[1, 2, 3], [4, 5]], 6, sampling, Dice(0))) == 2
 for guesser in (ModelDraft(draft, sampling), PromptLookupDraft(target.config.vocab_size)):
     text, stats = speculative_generate(Session(target, sampling), guesser, [1, 2, 3, 1, 2], 8, 3, Dice(0))
     assert len(text) == stats.new_tokens == 8
+mixture = tiny_model(0, n_experts=4, experts_per_token=2)
+with watch_routers(mixture) as stats:
+    assert len(mixture.generate([[1, 2, 3], [4, 5]], 6)) == 2
+assert stats.counts.shape == (3, 4) and stats.experts_read.shape == (3, 6)
 heads = [torch.randn(2, n, 5, 6) for n in (4, 2, 2)]
 assert flash_attention(*heads, tile=2).shape == (2, 4, 5, 6)
 assert split_k_attention(heads[0][:, :, :1], *heads[1:], 2, torch.tensor([5, 3])).shape == (2, 4, 1, 6)

@@ -17,6 +17,7 @@ from nanolm.quantized_linear import QuantizedLinear
 from nanolm.quantized_model import quantize_model
 
 TOKENS = tokens_of(2, 7, vocab_size=290)
+MIXTURE = dict(n_experts=4, experts_per_token=2)
 
 
 def saved(folder, dtype=torch.float64, **changes):
@@ -106,8 +107,47 @@ def test_the_file_holds_llama_s_tensors_under_their_own_names(tmp_path, tied):
     assert close(row, model(TOKENS)[0], 1e-10), "the tensors are there, but not under the right names"
 
 
-def test_to_and_from_llama_s_tensors_is_the_same_state(tmp_path):
-    model = tiny_model(tie_embeddings=False)
+def test_a_mixture_s_file_holds_mixtral_s_tensors_under_their_own_names(tmp_path):
+    model = saved(tmp_path, **MIXTURE)
+    tensors = load_file(tmp_path / "model.safetensors")
+    shapes = {
+        name.removeprefix("model.layers.2.block_sparse_moe."): tuple(t.shape)
+        for name, t in tensors.items()
+        if ".2.block" in name
+    }
+    # D = 20, F = 10, E = 4: a router's row and three matrices for each expert.
+    parts = {"w1": (10, 20), "w2": (20, 10), "w3": (10, 20)}
+    expected = {f"experts.{e}.{part}.weight": shape for e in range(4) for part, shape in parts.items()}
+    assert shapes == {"gate.weight": (4, 20), **expected}
+    assert len(tensors) == 3 * (6 + 1 + 12) + 2, "no mlp besides the experts"
+    row = decoder_logits(tensors, model.config, TOKENS[0].tolist())
+    assert close(row, model(TOKENS)[0], 1e-10), "the experts are there, but not under the right names"
+
+
+def test_a_saved_mixture_comes_back_with_the_same_scores(tmp_path):
+    model = saved(tmp_path, **MIXTURE)
+    again, _ = load(tmp_path, dtype=torch.float64)
+    assert again.config == model.config and again.config.n_experts == 4
+    assert close(again(TOKENS), model(TOKENS)), "the weights changed on the way: which expert's went where?"
+
+
+def test_a_mixture_with_an_expert_missing_is_refused_by_name(tmp_path):
+    saved(tmp_path, **MIXTURE)
+    change_tensors(tmp_path, lambda t: t.pop("model.layers.1.block_sparse_moe.experts.3.w2.weight"))
+    with pytest.raises(ValueError, match=r"lacks tensor model\.layers\.1\.block_sparse_moe\.experts\.3\.w2\.weight"):
+        load(tmp_path)
+
+
+def test_a_mixture_with_more_experts_than_its_config_says_is_refused(tmp_path):
+    saved(tmp_path, **MIXTURE)
+    change_config(tmp_path, num_local_experts=3)
+    with pytest.raises(ValueError, match=r"unknown tensors model\.layers\.0\.block_sparse_moe\.experts\.3\.w1"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("changes", [{}, MIXTURE])
+def test_to_and_from_the_tensors_of_a_file_is_the_same_state(tmp_path, changes):
+    model = tiny_model(tie_embeddings=False, **changes)
     state = from_hf_tensors(to_hf_tensors(model), model.config)
     assert state.keys() == model.state_dict().keys()
     assert all(torch.equal(state[name], tensor) for name, tensor in model.state_dict().items())
@@ -185,9 +225,9 @@ def rename(old, new):
             r"unknown tensor model\.layers\.3\.mlp\.up_proj",
         ),
         (lambda t: t.update({f"{Q}.bias": t[Q]}), r"unknown tensor .*q_proj\.weight\.bias"),
-        (lambda t: t.update({Q: t[Q][:-6]}), rf"{Q} has shape \(18, 20\); config\.json makes it \(24, 20\)"),
-        (lambda t: t.update({Q: t[Q].T}), rf"{Q} has shape \(20, 24\); config\.json makes it \(24, 20\)"),
-        (lambda t: t.update({Q: t[Q].flatten()}), rf"{Q} has shape \(480,\); config\.json makes it \(24, 20\)"),
+        (lambda t: t.update({Q: t[Q][:-6]}), rf"{Q} has shape \(18, 20\); the configuration makes it \(24, 20\)"),
+        (lambda t: t.update({Q: t[Q].T}), rf"{Q} has shape \(20, 24\); the configuration makes it \(24, 20\)"),
+        (lambda t: t.update({Q: t[Q].flatten()}), rf"{Q} has shape \(480,\); the configuration makes it \(24, 20\)"),
     ],
     ids=[
         "one missing",

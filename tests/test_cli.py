@@ -152,9 +152,15 @@ def test_info_counts_parameters_bytes_and_cache(models):
     assert "V = 290" in result.stdout and "1,024 tokens" in result.stdout
 
 
-@pytest.mark.parametrize("name", ["target", "draft"])
+@pytest.mark.parametrize("name", ["target", "draft", "mixture"])
 def test_info_shows_the_shipped_models(name):
     assert run("info", name).exit_code == 0
+
+
+def test_info_shows_the_experts_of_a_mixture_and_of_no_other(tmp_path):
+    write_checkpoint(tmp_path / "mixture", n_experts=6, experts_per_token=2)
+    assert "E = 6, k = 2 a token" in run("info", tmp_path / "mixture").stdout
+    assert "E = " not in run("info", write_checkpoint(tmp_path / "dense")).stdout
 
 
 def test_generate_uses_the_shipped_target_unless_told_otherwise():

@@ -1,11 +1,13 @@
 """Tests `nanolm/cli_bench.py`: what `nanolm bench` prints, writes and draws, on a model small enough for a test."""
 
 import json
+from importlib.util import find_spec
 
 import pytest
 from tiny_checkpoints import write_checkpoint
 from typer.testing import CliRunner
 
+from nanolm import cli_bench
 from nanolm.cli import app
 from nanolm.traces import Arrival, Trace, all_at_once, save_trace
 
@@ -40,6 +42,30 @@ def test_bench_measures_transformers_on_the_same_trace(files):
     assert result.exit_code == 0, result.output
     ways = [row["way"] for row in json.loads((files / "peer.json").read_text(encoding="utf-8"))]
     assert ways == ["engine", "static batches", "one at a time", "transformers"]
+
+
+def without(monkeypatch, package):
+    """Let the command find every package but this one."""
+    monkeypatch.setattr(cli_bench, "find_spec", lambda name: None if name == package else find_spec(name))
+
+
+def test_bench_says_that_transformers_is_not_installed(files, monkeypatch):
+    without(monkeypatch, "transformers")
+    result = bench(files)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[0] == "transformers is not measured; not installed: transformers."
+
+
+def test_bench_of_a_gguf_file_says_what_transformers_would_need_for_it(files, monkeypatch, tmp_path):
+    pytest.importorskip("gguf", reason="the library gguf is not installed")
+    from gguf_twins import write_twin
+
+    without(monkeypatch, "accelerate")
+    path, trace = write_twin(tmp_path / "twin.gguf").path, files / "trace.jsonl"
+    result = CliRunner().invoke(app, ["bench", str(path), "--trace", str(trace), "--threads", "1", "--slots", "2"])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[0] == "transformers is not measured; not installed: accelerate."
+    assert "4 requests, 16 new tokens" in result.stdout and "wrote the same tokens" in result.stdout
 
 
 def test_bench_writes_and_draws_a_point_for_every_rate(files):

@@ -76,6 +76,15 @@ def test_serve_says_where_and_under_which_name(model, not_run):
     assert result.stderr.startswith("nanolm: bard is served at http://127.0.0.1:") and result.stderr.count("\n") == 1
 
 
+def test_serve_calls_a_gguf_file_by_its_name(tmp_path, not_run):
+    pytest.importorskip("gguf", reason="the library gguf is not installed")
+    from gguf_twins import write_twin
+
+    result = serve(write_twin(tmp_path / "twin-1.5B.gguf").path, "--port", 0)
+    assert result.exit_code == 0 and not_run
+    assert result.stderr.startswith("nanolm: twin-1.5B is served at")
+
+
 def test_serve_warns_when_other_machines_may_reach_it(model, not_run):
     result = serve(model, "--host", "0.0.0.0", "--port", 0)
     assert "warning: 0.0.0.0 may be reached from other machines" in result.stderr

@@ -89,6 +89,60 @@ def test_from_hf_reads_any_number_of_end_tokens(value, ids):
     assert ModelConfig.from_hf({**HF, "eos_token_id": value}).eos_token_ids == ids
 
 
+# What Mixtral-8x7B's config.json says, as far as the engine cares.
+MIXTRAL = {
+    "model_type": "mixtral",
+    "vocab_size": 32_000,
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14_336,
+    "max_position_embeddings": 32_768,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 1e6,
+    "tie_word_embeddings": False,
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+    "sliding_window": None,
+    "router_aux_loss_coef": 0.02,
+}
+
+
+def test_from_hf_reads_a_mixtral():
+    config = ModelConfig.from_hf(MIXTRAL)
+    assert (config.n_experts, config.experts_per_token, config.d_ff) == (8, 2, 14_336)
+    assert (config.rope_theta, config.head_dim, config.tie_embeddings) == (1e6, 128, False)
+
+
+def test_from_hf_of_a_mixtral_takes_the_defaults_of_mixtral_files():
+    config = ModelConfig.from_hf({k: v for k, v in MIXTRAL.items() if k not in ("rope_theta", "rms_norm_eps")})
+    assert (config.rope_theta, config.norm_eps) == (1e6, 1e-5), "a Llama's defaults are 10,000 and 1e-6"
+
+
+@pytest.mark.parametrize("name", ["num_local_experts", "num_experts_per_tok"])
+def test_from_hf_names_a_mixtral_s_missing_entry(name):
+    with pytest.raises(ValueError, match=rf"config\.json lacks {name}"):
+        ModelConfig.from_hf({k: v for k, v in MIXTRAL.items() if k != name})
+
+
+def test_from_hf_refuses_a_mixtral_with_a_sliding_window():
+    with pytest.raises(ValueError, match="sliding_window = 4096; this engine reads None only"):
+        ModelConfig.from_hf({**MIXTRAL, "sliding_window": 4096})
+
+
+def test_a_mixture_goes_to_hf_and_back():
+    config = tiny_config(n_experts=4, experts_per_token=3)
+    hf = config.to_hf()
+    assert (hf["model_type"], hf["architectures"]) == ("mixtral", ["MixtralForCausalLM"])
+    assert (hf["num_local_experts"], hf["num_experts_per_tok"], hf["intermediate_size"]) == (4, 3, 10)
+    assert ModelConfig.from_hf(hf) == config
+
+
+def test_a_dense_model_s_config_says_nothing_of_experts():
+    assert not [name for name in tiny_config().to_hf() if "expert" in name or name == "sliding_window"]
+
+
 @pytest.mark.parametrize("ends", [(), (3,), (3, 4)])
 @pytest.mark.parametrize("tied", [True, False])
 def test_to_hf_and_back_is_the_same_configuration(ends, tied):
@@ -108,6 +162,10 @@ def test_to_hf_and_back_is_the_same_configuration(ends, tied):
         ({"n_heads": 4, "n_kv_heads": 3}, r"n_heads is 4 and n_kv_heads 3; .* multiple of n_kv_heads"),
         ({"n_heads": 2, "n_kv_heads": 4}, r"n_heads is 2 and n_kv_heads 4; .* multiple of n_kv_heads"),
         ({"head_dim": 5}, r"head_dim is 5; .* must be even"),
+        ({"n_experts": 4, "experts_per_token": 0}, r"experts_per_token is 0; it must be from 1 to n_experts, 4"),
+        ({"n_experts": 4, "experts_per_token": 5}, r"experts_per_token is 5; it must be from 1 to n_experts, 4"),
+        ({"experts_per_token": 2}, r"experts_per_token is 2; it must be 0 where n_experts is 0"),
+        ({"n_experts": -1}, r"n_experts is -1; it must be 0 \(no mixture\) or more"),
     ],
 )
 def test_an_impossible_shape_is_refused_by_name(changes, message):
@@ -123,7 +181,7 @@ def test_from_hf_names_every_missing_entry():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "gemma2"}, r"model_type = 'gemma2'; this engine reads 'llama' only"),
+        ({"model_type": "gemma2"}, r"model_type = 'gemma2'; this engine reads 'llama' and 'mixtral' only"),
         ({"hidden_act": "gelu"}, r"hidden_act = 'gelu'; this engine reads 'silu' only"),
         ({"attention_bias": True}, r"attention_bias = True; this engine reads False only"),
         ({"mlp_bias": True}, r"mlp_bias = True; this engine reads False only"),

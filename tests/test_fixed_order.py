@@ -86,6 +86,16 @@ def test_with_linear_exchanges_every_linear_layer_and_shares_the_weights():
     assert type(model.head) is torch.nn.Linear, "the model given stays as it is"
 
 
+def test_with_linear_exchanges_the_experts_of_a_mixture_too():
+    model, calls = tiny_model(n_experts=4, experts_per_token=2), []
+    other = with_linear(model, lambda x, weight: calls.append(tuple(weight.shape)) or F.linear(x, weight))
+    assert torch.equal(other(tokens_of(1, 1)), model(tokens_of(1, 1)))
+    # In each of 3 layers qkv, out, the router and two matrices for each of two experts; then the head.
+    assert len(calls) == 3 * (3 + 2 * 2) + 1
+    stacked = model.layers[0].feedforward.down.weight
+    assert other.layers[0].feedforward.down[1].weight.data_ptr() == stacked[1].data_ptr(), "shared, not copied"
+
+
 def test_a_model_of_trees_scores_a_text_with_the_same_bits_alone_and_in_a_batch():
     model, tokens = with_linear(tiny_model().float(), tree_linear), tokens_of(16, 6)
     alone, together = model.new_cache(1, 6), model.new_cache(16, 6)

@@ -389,3 +389,11 @@ def test_blocks_for_rounds_up(n, blocks):
 def test_paging_and_scheduling_do_without_torch():
     code = "import sys, nanolm.paging, nanolm.scheduler; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_replace_takes_over_equal_blocks_and_gives_its_own_back():
+    allocator, table = table_of(paging, 9)  # blocks 0, 1, 2, for the pool's first are its lowest numbers
+    other = [allocator.allocate(), allocator.allocate()]
+    table.replace([other[0], table.blocks[1]])
+    assert table.blocks == [other[0], 1, 2] and table.length == 9
+    assert [allocator.references(block) for block in (0, other[0], 1, 2)] == [0, 2, 1, 1]

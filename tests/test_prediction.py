@@ -35,6 +35,15 @@ def test_weights_read_of_a_quantized_head_leave_the_embedding_out():
     assert codes == 3 * 20 * (48 + 24 + 20 + 10) + 11 * 20
 
 
+def test_weights_read_of_a_mixture_are_those_of_the_experts_that_a_token_chooses():
+    model = tiny_model(n_experts=5, experts_per_token=2)
+    # As the dense model, but for two experts of 20 + 10 rows of D in place of one block, and five rows of a router.
+    expected = 11 * 20 + 3 * 20 * (48 + 24 + 2 * (20 + 10) + 5) + 7 * 20
+    assert sum(weight.numel() for weight in weights_read(model)) == expected
+    codes = sum(weight.numel() for weight in weights_read(quantize_model(model, 8)) if weight.dtype == torch.int8)
+    assert codes == 3 * 20 * (48 + 24 + 2 * (20 + 10)), "of quantized experts two as well; a router stays in floats"
+
+
 def test_count_operations_counts_no_views():
     x = torch.ones(4, 4)
     assert count_operations(lambda: (x + x).view(16)[2:].mul(3)) == 2

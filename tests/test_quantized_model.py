@@ -10,6 +10,7 @@ from tiny_models import tiny_model, tokens_of
 from torch import nn
 
 from nanolm.cache import KVCache
+from nanolm.moe import separate_experts, watch_routers
 from nanolm.quantized_linear import Int4Linear, QuantizedLinear
 from nanolm.quantized_model import collect_inputs, linear_layers, model_bytes, quantize_model
 
@@ -130,6 +131,59 @@ def test_model_bytes_at_few_bits_are_bits_and_scales(bits, group_size, expected)
     n_weights = sum(layer.weight.numel() for layer in linear_layers(model).values())
     quantized = model_bytes(quantize_model(model, bits, group_size, kernels=False)) - rest
     assert quantized * 8 / n_weights == pytest.approx(expected, abs=0.03)
+
+
+# --- mixtures ----------------------------------------------------------------------------------------------------
+
+MIXTURE = dict(n_experts=4, experts_per_token=2)
+
+
+def test_the_experts_of_a_mixture_are_exchanged_one_by_one_and_the_router_stays():
+    model = quantize_model(sized_model(**MIXTURE), 8)
+    layer = model.layers[0].feedforward
+    assert type(layer.router) is nn.Linear, "an error in the router sends a token to another expert"
+    assert [type(expert) for expert in (*layer.gate_up, *layer.down)] == [QuantizedLinear] * 8
+
+
+@pytest.mark.parametrize(("bits", "group_size"), [(8, None), (4, 2)])
+def test_a_quantized_mixture_equals_the_mixture_with_rounded_weights(bits, group_size):
+    model, tokens = tiny_model(**MIXTURE), tokens_of(2, 9)
+    rounded = copy.deepcopy(model)
+    for layer in rounded.layers:
+        for matrices in (layer.feedforward.gate_up, layer.feedforward.down):
+            for weight in matrices.weight:
+                linear = nn.Linear(*weight.T.shape, bias=False)
+                linear.weight = nn.Parameter(weight, requires_grad=False)
+                weight.copy_(rounded_layer(linear, bits, group_size).weight)
+    expected = with_rounded_weights(rounded, bits, group_size)(tokens)  # attention's matrices
+    assert close(quantize_model(model, bits, group_size, kernels=False)(tokens), expected, 1e-10)
+
+
+def test_a_quantized_mixture_holds_a_quarter_of_the_bytes_and_generates():
+    model = sized_model(**MIXTURE)
+    before = model_bytes(model)
+    after = model_bytes(quantize_model(model, 8))
+    assert after < before * 0.35, "the experts, most of a mixture, were left in floats"
+    assert len(model.generate([1, 2, 3], 5)) == 5
+
+
+def test_an_expert_s_collected_inputs_are_the_rows_that_chose_it():
+    model, rows = tiny_model(**MIXTURE), [[1, 2, 3, 4, 5, 6], [7, 8, 9, 10, 1, 3]]
+    separate_experts(model)
+    with watch_routers(model) as stats:
+        model(torch.tensor(rows))
+    inputs = collect_inputs(model, rows)
+    for expert, count in enumerate(stats.counts[1].tolist()):
+        assert inputs[f"layers.1.feedforward.gate_up.{expert}"].shape == (count, 20)
+        assert inputs[f"layers.1.feedforward.down.{expert}"].shape == (count, 10)
+
+
+def test_an_expert_that_reads_nothing_is_named():
+    model = tiny_model(**MIXTURE)
+    separate_experts(model)
+    model.layers[0].feedforward.router.weight.zero_()  # everything goes to experts 0 and 1
+    with pytest.raises(ValueError, match=r"rows send nothing to layers\.0\.feedforward\.gate_up\.2, .*"):
+        collect_inputs(model, [[1, 2, 3]] * 20)
 
 
 # --- collect_inputs ----------------------------------------------------------------------------------------------

@@ -99,6 +99,12 @@ class FakePrefix:
             self.allocator.share(block)
         return list(found)
 
+    def peek(self, tokens):
+        n = 0
+        while n < min(len(tokens), len(self.tokens)) and tokens[n] == self.tokens[n]:
+            n += 1
+        return n - n % self.size
+
     def insert(self, tokens, blocks):
         return list(blocks)
 
@@ -452,18 +458,19 @@ def test_a_pool_of_one_block_serves_one_after_the_other():
     assert step(scheduler)[0] == "b1"
 
 
-def test_equal_prompts_in_one_pass_both_run_and_the_next_one_is_spared():
-    # Nothing of a is computed when b is admitted. The tree keeps a's two full blocks; c finds them.
+def test_equal_prompts_in_one_pass_both_run_and_keep_one_copy_of_their_whole_blocks():
+    # Nothing of a is computed when b is admitted, so both run. Then the tree keeps a's two full blocks, and b takes
+    # them for its own; c finds them. The third, partial block is each one's own.
     scheduler = with_tree()
     a, b = waiting(scheduler, Named("a", 9, first=0), Named("b", 9, first=0))
     assert step(scheduler)[0] == "a9 b9"
-    assert not set(a.table.blocks) & set(b.table.blocks)
-    assert (scheduler.allocator.n_used, scheduler.prefix.n_blocks) == (6, 2)
+    assert a.table.blocks[:2] == b.table.blocks[:2] and a.table.blocks[2] != b.table.blocks[2]
+    assert (scheduler.allocator.n_used, scheduler.prefix.n_blocks) == (4, 2)
     (c,) = waiting(scheduler, Named("c", 9, first=0))
     assert step(scheduler)[0] == "a1 b1 c1"
     assert c.table.blocks[:2] == a.table.blocks[:2]
-    # 9 + 1 positions each: 3 blocks of a, 3 of b, 1 of c's own.
-    assert (scheduler.allocator.n_used, c.n_prefix_tokens) == (7, 8)
+    # 9 + 1 positions each: 2 blocks of all three, 1 of each one's own.
+    assert (scheduler.allocator.n_used, c.n_prefix_tokens) == (5, 8)
     for job in (a, b, c):
         scheduler.remove(job)
     assert scheduler.allocator.n_used == scheduler.prefix.n_blocks == 2
@@ -495,6 +502,27 @@ def test_a_fork_shares_until_somebody_writes():
     scheduler.remove(a)
     assert scheduler.allocator.n_used == 2
     assert step(scheduler)[1].copies == [], "t is alone now and writes in place"
+
+
+def test_guesses_are_dropped_before_anybody_gives_way_for_them():
+    # Four blocks: a holds two with 8 positions, b one. a's next token takes the last; with 4 guesses it would need two.
+    scheduler = made(n_blocks=4)
+    a, b = running(scheduler, "a", 8), running(scheduler, "b", 3)
+    a.draft = [1, 2, 3, 4]
+    plan = scheduler.schedule()
+    assert (shown(plan), plan.preempted, a.draft) == ("a1 b1", [], [])
+    assert scheduler.running == [a, b]
+
+
+def test_a_request_that_cannot_fit_is_not_looked_up_in_the_prefix_cache_pass_after_pass():
+    scheduler = with_tree()
+    n_free = scheduler.allocator.n_free
+    a = running(scheduler, "a", 4 * n_free - 8)
+    looked_up = scheduler.prefix.statistics.n_lookups
+    waiting(scheduler, Named("b", 12))
+    steps(scheduler, 3)
+    assert list(scheduler.waiting) and scheduler.running == [a]
+    assert scheduler.prefix.statistics.n_lookups == looked_up, "the hit rate would count the same request many times"
 
 
 def test_a_draft_runs_with_the_pass_and_what_was_refused_gives_its_blocks_back():

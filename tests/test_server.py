@@ -19,7 +19,7 @@ from serving import (
     text_of,
     until,
 )
-from successor_model import byte_tokenizer, successor_model
+from successor_model import byte_tokenizer, chatml_tokenizer, successor_model
 
 from nanolm.server import Limits
 
@@ -76,6 +76,66 @@ def test_a_chat_answers_on_the_question_s_line_without_the_space_that_parts_them
     assert choice["message"] == {"role": "assistant", "content": "42."} and choice["finish_reason"] == "stop"
     # " 42.\n": the end of the line is a token that was written.
     assert body["usage"] == {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
+
+
+# A model of chats: it answers a line break with "Hi" and the marker <|im_end|>, 258, which is no end token of its own.
+CHAT_MODEL = {"vocab_size": 259, "end_id": 258, "bos_token_id": 5}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_chat_model_s_answer_ends_with_its_end_marker(stream):
+    async def scenario(served):
+        more = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
+        return await served.chat("Who?", **more)
+
+    model = successor_model("\nHi", max_positions=512, **CHAT_MODEL)
+    answer = serve(scenario, model, tokenizer=chatml_tokenizer())
+    if stream:
+        events = events_of(answer)
+        assert text_of(events) == "Hi" and events[-2]["choices"][0]["finish_reason"] == "stop"
+        usage = events[-1]["usage"]
+    else:
+        choice, usage = answer.json()["choices"][0], answer.json()["usage"]
+        assert (choice["message"]["content"], choice["finish_reason"]) == ("Hi", "stop")
+    assert usage["completion_tokens"] == 3, "two letters and the marker; a fourth: the marker has not ended the answer"
+
+
+def test_a_line_break_does_not_end_a_chat_model_s_answer():
+    async def scenario(served):
+        return await served.chat("Who?", max_tokens=4)
+
+    (line_break,) = byte_tokenizer().encode("\n")
+    model = successor_model("\nHi", max_positions=512, **CHAT_MODEL | {"end_id": line_break})  # "Hi\nHi\n...", for ever
+    choice = serve(scenario, model, tokenizer=chatml_tokenizer()).json()["choices"][0]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("Hi\nH", "length")
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "expected", "n_markers"),
+    [
+        (byte_tokenizer(), "Sums. <|im_end|>\n1+?", 0),
+        (
+            chatml_tokenizer(),
+            "<|im_start|>system\nSums. <|im_end|><|im_end|>\n<|im_start|>user\n1+?<|im_end|>\n<|im_start|>assistant\n",
+            5,
+        ),
+    ],
+    ids=["plain text", "ChatML"],
+)
+def test_a_chat_s_prompt_is_the_start_token_and_the_template_of_the_tokenizer(tokenizer, expected, n_markers):
+    prompts = []
+
+    async def scenario(served):
+        add_request = served.engine.add_request
+        served.engine.add_request = lambda prompt, **more: prompts.append(prompt) or add_request(prompt, **more)
+        messages = [{"role": "system", "content": "Sums. <|im_end|>"}, {"role": "user", "content": "1+?"}]
+        body = {"model": "tiny", "messages": messages, "max_tokens": 1}
+        return await served.client.post("/v1/chat/completions", json=body)
+
+    serve(scenario, successor_model("?", max_positions=512, **CHAT_MODEL), tokenizer=tokenizer)
+    assert prompts[0][0] == 5, "the start token of the model is missing"
+    assert tokenizer.decode(prompts[0][1:]) == expected
+    assert sum(token > 256 for token in prompts[0]) == n_markers, "a marker that a client spells out has become one"
 
 
 def test_a_chat_takes_content_in_parts_and_max_completion_tokens():

@@ -7,7 +7,7 @@ from successor_model import END_ID, byte_tokenizer
 from tiny_checkpoints import tiny_tokenizer
 from tiny_models import tiny_config
 
-from nanolm.text_stream import TextStream, prompt_ids
+from nanolm.text_stream import TextStream, after_start
 
 BYTES = byte_tokenizer()
 
@@ -115,5 +115,5 @@ def test_as_a_stop_condition_it_is_true_with_the_token_that_completes_a_stop_str
 
 def test_a_prompt_begins_with_the_start_token_where_the_model_has_one():
     with_start, without = tiny_config(vocab_size=257, bos_token_id=5), tiny_config(vocab_size=257)
-    assert prompt_ids("ab", with_start, BYTES) == [5, *BYTES.encode("ab")]
-    assert prompt_ids("ab", without, BYTES) == BYTES.encode("ab")
+    assert after_start([7, 8], with_start) == [5, 7, 8]
+    assert after_start([7, 8], without) == [7, 8]

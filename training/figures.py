@@ -64,9 +64,8 @@ def samples(target: NanoLM, tokenizer: Tokenizer) -> list[str]:
     return texts
 
 
-def _of_one(
-    model: NanoLM, tokenizer: Tokenizer, plays: np.ndarray, documents: np.ndarray, asked: list[Problem]
-) -> dict:
+def of_one(model: NanoLM, tokenizer: Tokenizer, plays: np.ndarray, documents: np.ndarray, asked: list[Problem]) -> dict:
+    """Size, bits per byte and accuracy of one model; documents and problems are held-out ones."""
     inner = tokenizer.inner
     return {
         "parameters": sum(p.numel() for p in model.parameters()),
@@ -83,8 +82,8 @@ def measure(target: NanoLM, draft: NanoLM, tokenizer: Tokenizer) -> dict[str, An
     documents = join_documents(tokenizer.inner, held_out_documents())
     asked = held_out_problems(PROBLEMS_PER_KIND)
     return {
-        "target": _of_one(target, tokenizer, plays, documents, asked),
-        "draft": _of_one(draft, tokenizer, plays, documents, asked),
+        "target": of_one(target, tokenizer, plays, documents, asked),
+        "draft": of_one(draft, tokenizer, plays, documents, asked),
         "held_out": {"play_tokens": len(plays), "problem_tokens": len(documents), "problems": len(asked)},
         "acceptance": acceptance_figures(target, draft, plays, documents),
         "samples": samples(target, tokenizer),

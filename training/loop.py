@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nanolm.model import NanoLM
 
+from .balance import balance_loss, collect_router_logits
 from .data import Batches
 from .recipe import Recipe
 from .state import load_state, save_state
@@ -57,7 +58,8 @@ class Run:
 
     def identity(self) -> dict[str, Any]:
         """What must be equal for a saved state to be continued by this run."""
-        return {**self.recipe.as_dict(), "bfloat16": self.bfloat16, "distilled": self.teacher is not None}
+        how = {"device": self.model.device.type, "bfloat16": self.bfloat16, "distilled": self.teacher is not None}
+        return {**self.recipe.as_dict(), **how}
 
     def resume(self) -> bool:
         """Continue from the saved state, if there is one; says whether there was. Errors as `load_state`."""
@@ -87,9 +89,10 @@ class Run:
         rate = self.recipe.learning_rate_at(self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        loss = self._loss(*self.batches.at(self.step))
+        with collect_router_logits(self.model) as router_logits:
+            loss = self._loss(*(part.to(self.model.device) for part in self.batches.at(self.step)))
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        (loss + self.recipe.balance * balance_loss(router_logits, self.recipe.model.experts_per_token)).backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
         self.optimizer.step()
         self.step += 1
@@ -97,7 +100,7 @@ class Run:
         return self.losses[-1]
 
     def _loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        with torch.autocast("cpu", torch.bfloat16) if self.bfloat16 else nullcontext():
+        with torch.autocast(tokens.device.type, torch.bfloat16) if self.bfloat16 else nullcontext():
             logits = self.model(tokens)
             if self.teacher is not None:
                 with torch.no_grad():

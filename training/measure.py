@@ -33,8 +33,9 @@ def bits_per_byte(
     """
     nats, n_bytes = 0.0, 0
     for block in windows_of(tokens, length, limit):
-        logits = model(block[:, :-1]).float()
-        nats += float(F.cross_entropy(logits.flatten(0, 1), block[:, 1:].flatten(), reduction="sum"))
+        ids = block.to(model.device)
+        logits = model(ids[:, :-1]).float()
+        nats += float(F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="sum"))
         n_bytes += sum(len(text.encode("utf-8")) for text in tokenizer.decode_batch(block[:, 1:].tolist()))
     return nats / math.log(2) / n_bytes
 
@@ -54,7 +55,7 @@ def solved(model: NanoLM, tokenizer: Tokenizer, problems: list[Problem]) -> list
         rows = [prompt + answer for prompt, answer in zip(prompts, answers, strict=True)]
         width = max(map(len, rows))
         # Padding on the right is harmless: no position sees what comes after it.
-        tokens = torch.tensor([row + [END_ID] * (width - len(row)) for row in rows])
+        tokens = torch.tensor([row + [END_ID] * (width - len(row)) for row in rows], device=model.device)
         guesses = model(tokens).argmax(-1).tolist()
         for prompt, answer, guess in zip(prompts, answers, guesses, strict=True):
             right.append(guess[len(prompt) - 1 : len(prompt) - 1 + len(answer)] == answer)

@@ -1,4 +1,4 @@
-"""What is trained and how: the shapes of the shipped pair, and every number of their training runs."""
+"""What is trained and how: the shapes of the shipped models, and every number of their training runs."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,7 +13,8 @@ class Recipe:
     """One training run. Equal recipes give equal weights on the same machine and thread count.
 
     The run takes `steps` steps of `tokens_per_step` tokens; sequences are `short` tokens long, and `long` for the
-    last `long_share` of the steps, so that long contexts are met without paying for them all along.
+    last `long_share` of the steps, so that long contexts are met without paying for them all along. `balance` is the
+    weight of the loss that keeps a mixture's experts equally busy (`training/balance.py`).
     """
 
     model: ModelConfig
@@ -28,6 +29,7 @@ class Recipe:
     decay_share: float = 0.3
     weight_decay: float = 0.1
     clip_norm: float = 1.0
+    balance: float = 0.0
     eval_every: int = 200
     seed: int = 1
 
@@ -76,6 +78,17 @@ def _shape(**sizes: int) -> ModelConfig:
 RECIPES = {
     "target": Recipe(_shape(d_model=128, n_layers=12, n_heads=4, n_kv_heads=2, d_ff=384), steps=3200),
     "draft": Recipe(_shape(d_model=128, n_layers=1, n_heads=4, n_kv_heads=2, d_ff=768), steps=2400, seed=2),
+    # A token goes through a quarter of the experts. Half the target's tokens a step, and more steps: an expert learns
+    # only from the tokens that it gets.
+    "mixture": Recipe(
+        _shape(d_model=128, n_layers=8, n_heads=4, n_kv_heads=2, d_ff=160, n_experts=8, experts_per_token=2),
+        steps=4000,
+        tokens_per_step=2048,
+        learning_rate=2e-3,
+        balance=0.04,
+        eval_every=400,
+        seed=3,
+    ),
 }
 
 

@@ -40,7 +40,7 @@ def load_state(path: Path, recipe: dict[str, Any]) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        state = torch.load(path, weights_only=True)
+        state = torch.load(path, weights_only=True, map_location="cpu")
     except Exception as error:
         raise ValueError(
             f"{path}: not a readable training state ({type(error).__name__}); delete it to start anew"

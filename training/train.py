@@ -82,7 +82,9 @@ def _evaluation_line(point: dict[str, Any]) -> str:
     return f"step {point['step']}: {point['bits_per_byte']:.3f} bits per byte; solved: {kinds}"
 
 
-def _prepare(recipe: Recipe, folder: Path, teacher: Path | None, start: Path | None, bfloat16: bool) -> tuple[Run, Any]:
+def _prepare(
+    recipe: Recipe, folder: Path, teacher: Path | None, start: Path | None, bfloat16: bool, device: str
+) -> tuple[Run, Any]:
     """The run, resumed if there is something to resume, and its tokenizer."""
     tokenizer = shared_tokenizer(HERE / "runs" / "tokenizer.json", SHIPPED / "target" / "tokenizer.json")
     torch.manual_seed(recipe.seed)
@@ -92,8 +94,8 @@ def _prepare(recipe: Recipe, folder: Path, teacher: Path | None, start: Path | N
         if begun.config != recipe.model:
             raise ValueError(f"start: {start} has another shape than the recipe; only its own shape can go on")
         model.load_state_dict(begun.state_dict())
-    teacher_model = _load_matching(teacher, "teacher", tokenizer) if teacher else None
-    run = Run(recipe, model, load_batches(recipe, tokenizer), folder / "state.pt", teacher_model, bfloat16)
+    teacher_model = _load_matching(teacher, "teacher", tokenizer).to(device) if teacher else None
+    run = Run(recipe, model.to(device), load_batches(recipe, tokenizer), folder / "state.pt", teacher_model, bfloat16)
     run.resume()
     return run, tokenizer
 
@@ -112,6 +114,7 @@ def _publish(name: str, run: Run, tokenizer: Any, out: Path) -> None:
         "recipe": run.identity(),
         "tokens": run.step * run.recipe.tokens_per_step,
         "seconds": round(run.seconds, 1),
+        "device": torch.cuda.get_device_name() if run.model.device.type == "cuda" else run.model.device.type,
         "threads": torch.get_num_threads(),
         "evaluations": run.evaluations,
         "losses": [round(loss, 4) for loss in run.losses],
@@ -123,7 +126,7 @@ def _publish(name: str, run: Run, tokenizer: Any, out: Path) -> None:
 
 @app.command()
 def main(
-    name: Annotated[str, typer.Argument(help="target or draft")],
+    name: Annotated[str, typer.Argument(help="target, draft or mixture")],
     teacher: Annotated[Path | None, typer.Option(help="checkpoint whose distributions the model is to imitate")] = None,
     start: Annotated[Path | None, typer.Option(help="checkpoint of the same shape whose weights to begin with")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="train for other than the recipe's number of steps")] = None,
@@ -132,6 +135,7 @@ def main(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="where the checkpoint goes (default: nanolm/shipped/NAME)")] = None,
     threads: Annotated[int, typer.Option(min=1)] = 2,
+    device: Annotated[str, typer.Option(help="cpu, cuda or mps")] = "cpu",
     bfloat16: Annotated[bool | None, typer.Option(help="default: when the CPU multiplies it in hardware")] = None,
 ) -> None:
     """Train NAME, going on where an earlier run stopped; write its curve to training/curves, its checkpoint to OUT."""
@@ -141,8 +145,8 @@ def main(
         use_bfloat16 = fast_bfloat16() if bfloat16 is None else bfloat16
         recipe = recipe_named(name)
         recipe = replace(recipe, steps=steps or recipe.steps)
-        training, tokenizer = _prepare(recipe, HERE / "runs" / (run or name), teacher, start, use_bfloat16)
-    except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
+        training, tokenizer = _prepare(recipe, HERE / "runs" / (run or name), teacher, start, use_bfloat16, device)
+    except (ValueError, FileNotFoundError, ModuleNotFoundError, RuntimeError) as error:  # the last: no such device
         console.print(str(error), style="red", markup=False, highlight=False)
         sys.exit(2)
     _go(name, training, tokenizer, console, out or SHIPPED / name)

@@ -87,8 +87,38 @@ def test_transformers_opens_what_nanolm_saves(transformers, tmp_path, heads, tie
     assert_same_logits(tmp_path, theirs.eval())
 
 
-def test_a_checkpoint_that_went_through_transformers_comes_back_bit_for_bit(transformers, tmp_path):
-    ours, _ = nanolm.load(write_checkpoint(tmp_path / "ours"))
+MIXTURE = dict(n_experts=4, experts_per_token=3, d_ff=12)
+
+
+def test_nanolm_opens_a_mixtral_that_transformers_saved(transformers, tmp_path):
+    config = transformers.MixtralConfig(
+        vocab_size=290, hidden_size=24, intermediate_size=40, num_hidden_layers=2, max_position_embeddings=128,
+        num_attention_heads=4, num_key_value_heads=2, num_local_experts=6, num_experts_per_tok=2,
+        bos_token_id=0, eos_token_id=0, pad_token_id=None,
+    )  # fmt: skip
+    torch.manual_seed(1)
+    theirs = transformers.MixtralForCausalLM(config).eval()
+    for weight in theirs.parameters():
+        weight.data.normal_(1.0 if weight.ndim == 1 else 0.0, 0.3)
+    theirs.save_pretrained(tmp_path)
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tiny_tokenizer().inner, eos_token=END).save_pretrained(
+        tmp_path
+    )
+    assert_same_logits(tmp_path, theirs)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_transformers_opens_a_mixture_that_nanolm_saves(transformers, tmp_path, tied):
+    write_checkpoint(tmp_path, tie_embeddings=tied, rope_theta=777.0, norm_eps=1e-3, **MIXTURE)
+    theirs, report = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(report.values()), f"transformers complains: {report}"
+    assert isinstance(theirs, transformers.MixtralForCausalLM)
+    assert_same_logits(tmp_path, theirs.eval())
+
+
+@pytest.mark.parametrize("changes", [{}, MIXTURE], ids=["dense", "mixture"])
+def test_a_checkpoint_that_went_through_transformers_comes_back_bit_for_bit(transformers, tmp_path, changes):
+    ours, _ = nanolm.load(write_checkpoint(tmp_path / "ours", **changes))
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "ours")
     theirs.save_pretrained(tmp_path / "theirs")
     transformers.AutoTokenizer.from_pretrained(tmp_path / "ours").save_pretrained(tmp_path / "theirs")

@@ -33,7 +33,7 @@ def stranger(tmp_path):
 
 
 def test_an_unknown_model_is_refused_by_name():
-    assert refused("big") == "name: 'big' is not a recipe; allowed are target, draft"
+    assert refused("big") == "name: 'big' is not a recipe; allowed are target, draft, mixture"
 
 
 def test_a_teacher_of_another_vocabulary_is_refused(stranger):

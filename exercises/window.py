@@ -1,0 +1,216 @@
+"""Attention that looks back a fixed number of positions, and the cache that keeps no more than those.
+
+A query with window W sees its own position and the W - 1 before it. Its layer can forget all others, so its cache
+stops growing at W positions: a ring, in which each new position takes the place of the one that has just gone out of
+sight. What a model then knows of older text is what has passed upwards, W - 1 positions a layer (Child 2019, Beltagy
+2020, Jiang 2023 "Mistral 7B"). A hybrid keeps some layers that see everything (Gemma 2 and 3).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from ._require import require_count
+from .cache import KVCache
+from .config import ModelConfig
+
+from course import NotYetWritten
+
+
+def sliding_window_mask(T: int, S: int, window: int, device: torch.device | str = "cpu") -> Bool[Tensor, "T S"]:
+    """Return who may look at whom: True where the query may see the key.
+
+    As in `causal_mask` the T queries are the last T of S positions. A query at position p sees the `window` keys
+    p - window + 1 … p, itself the last of them; near the start of the text there are fewer.
+
+    Raises:
+        ValueError: window not a whole number, 1 or more.
+    """
+    raise NotYetWritten(
+        "exercise 9.11 sliding_window_mask is not written yet: read "
+        "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/window.py, then run: "
+        "NANOLM_IMPL=exercises python -m pytest tests/test_window.py -k sliding_window_mask"
+    )
+
+
+class WindowKVCache(KVCache):
+    """Keys and values of the last `window` positions, in rings; rows all have the same length.
+
+    Position p lies at place p % window. Keys are cached after their rotation and so know where they stand: their order
+    in the ring tells attention nothing, as long as no key needs to be hidden.
+
+    Attributes:
+        window: positions that a query sees, its own among them; also the capacity.
+        length: tokens read, which may be more than are kept.
+        keys, values: a list with one (B, K, window, H) tensor a layer.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        window: int,
+        batch_size: int = 1,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        require_count(1, window=window)
+        super().__init__(config, batch_size, window, dtype, device)
+        self.window = window
+        self._written = [0] * config.n_layers  # where each layer's newest position ends, counted or not
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the positions kept occupy."""
+        return self.allocated_bytes * min(self.length, self.window) // self.window
+
+    def update(
+        self, layer: int, k: Float[Tensor, "B K T H"], v: Float[Tensor, "B K T H"]
+    ) -> tuple[Float[Tensor, "B K R H"], Float[Tensor, "B K R H"]]:
+        """Write this pass's keys and values of one layer; return all of that layer's that one of its queries may see.
+
+        The T new positions length … length + T - 1 go to places position % window of the ring; of more than `window`
+        only the last `window` are kept. `length` stays as it is: `advance` moves it.
+
+        What comes back depends on T. One new position: what the ring holds after it is written, in the order of the
+        ring: R = min(length + 1, window), and the query sees all of it. More: the new positions may overwrite some
+        that their first queries still see, so it is a copy of what was visible before, in the order of the text, with
+        the new positions behind it: R = P + T, where P = min(length, window - 1) are the past positions that the first
+        new query sees. `mask` hides the rest.
+
+        Raises:
+            ValueError: shapes that are not (B, K, T, H), or a past that was overwritten by positions never counted.
+        """
+        raise NotYetWritten(
+            "exercise 9.12 WindowKVCache.update is not written yet: read "
+            "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/window.py, then run: "
+            "NANOLM_IMPL=exercises python -m pytest tests/test_window.py -k update"
+        )
+
+    def advance(self, n: int) -> None:
+        """Count n more positions as read; called once a pass, after every layer has written its own.
+
+        Raises:
+            ValueError: n is negative, or so much smaller than the number written that some of the past is lost.
+        """
+        if n < 0:
+            raise ValueError(f"n is {n}; a cache advances by 0 or more positions (truncate goes back)")
+        self._need_past(self.length + n, max(self._written))
+        self.length += n
+
+    def truncate(self, length: int) -> None:
+        """Forget all but the first `length` positions, if those that the next query sees are still in the ring.
+
+        A ring that has not been full can go back to any length. One that has can take back one position, no more: the
+        older ones, which would come into sight again, have been overwritten.
+
+        Raises:
+            ValueError: length is negative, beyond what was read, or too far back.
+        """
+        if not 0 <= length <= self.length:
+            raise ValueError(f"length is {length}; 0 to {self.length}, the positions read, can stay")
+        self._need_past(length, max(self._written))
+        self.length = length
+
+    def mask(self, T: int) -> Bool[Tensor, "T R"] | None:
+        """Return the mask for T new positions over what `update` returns; None for one, which sees all of that."""
+        if T == 1:
+            return None
+        past = min(self.length, self.window - 1)
+        return sliding_window_mask(T, past + T, self.window, self.keys[0].device)
+
+    def _new_positions(self, k: Tensor, v: Tensor) -> int:
+        """T; an error where a shape is wrong. There is always room."""
+        B, K, _, H = self.keys[0].shape
+        T = k.shape[2]
+        for name, x in (("k", k), ("v", v)):
+            if x.shape != (B, K, T, H) or not T:
+                raise ValueError(
+                    f"{name} has shape {tuple(x.shape)}; this cache takes ({B}, {K}, T, {H}), (B, K, T, H)"
+                )
+        return T
+
+    def _need_past(self, length: int, written: int) -> None:
+        """An error where the query at position `length` sees positions that newer ones have overwritten."""
+        first_seen, first_kept = max(0, length - self.window + 1), max(0, written - self.window)
+        if length and first_seen < first_kept:
+            raise ValueError(
+                f"length is {length}, whose query sees back to position {first_seen}, but the ring of {self.window} "
+                f"holds none before {first_kept} any more: it cannot go back that far; read the text again"
+            )
+
+
+class HybridKVCache(KVCache):
+    """One cache a layer: a whole one where `windows` has None, a ring where it has a number.
+
+    Attributes:
+        windows: for each layer the positions that its queries see, or None for all.
+        layers: the caches, each of one layer.
+        length: tokens read.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        windows: Sequence[int | None],
+        batch_size: int = 1,
+        capacity: int | None = None,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        if len(windows) != config.n_layers:
+            raise ValueError(f"windows has {len(windows)} entries; there must be one a layer, {config.n_layers}")
+        one_layer = replace(config, n_layers=1)
+        self.windows, self.batch_size = list(windows), batch_size
+        self.layers = [
+            KVCache(one_layer, batch_size, capacity, dtype, device)
+            if window is None
+            else WindowKVCache(one_layer, window, batch_size, dtype, device)
+            for window in windows
+        ]
+
+    @property
+    def length(self) -> int:
+        """Tokens read."""
+        return self.layers[0].length
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the positions kept occupy, over all layers."""
+        return sum(cache.nbytes for cache in self.layers)
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes reserved: the capacity in whole layers, the window in the others."""
+        return sum(cache.allocated_bytes for cache in self.layers)
+
+    def update(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """As the update of that layer's own cache."""
+        return self.layers[layer].update(0, k, v)
+
+    def advance(self, n: int) -> None:
+        """Count n more positions as read in every layer, or in none if one refuses."""
+        self._all(lambda cache: cache.advance(n))
+
+    def truncate(self, length: int) -> None:
+        """Forget all but the first `length` positions in every layer, or in none if one cannot go back that far."""
+        self._all(lambda cache: cache.truncate(length))
+
+    def mask(self, T: int) -> list[Bool[Tensor, "T R"] | None] | None:
+        """Return a mask for each layer; None for one new position, which in every layer sees all that is kept."""
+        if T == 1:
+            return None
+        masks = {window: cache.mask(T) for window, cache in zip(self.windows, self.layers, strict=True)}
+        return [masks[window] for window in self.windows]
+
+    def _all(self, step: Callable[[KVCache], None]) -> None:
+        lengths = [cache.length for cache in self.layers]
+        try:
+            for cache in self.layers:
+                step(cache)
+        except ValueError:
+            for cache, length in zip(self.layers, lengths, strict=True):
+                cache.length = length
+            raise

@@ -1,0 +1,123 @@
+"""How a conversation becomes a prompt, and where the answer to it ends.
+
+A model continues text. It answers if the text is laid out as conversations were in its training: that layout is its
+template, and a model read under another one's answers badly without any error. Two are here: ChatML, for models whose
+vocabulary has its two markers, and plain text, for the shipped models.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from .tokenizer import Tokenizer
+
+ROLES = ("system", "developer", "user", "assistant")
+CHATML_MARKERS = ("<|im_start|>", "<|im_end|>")
+
+Message = tuple[str, str]  # (role, content)
+
+
+@dataclass(frozen=True)
+class ChatML:
+    """<|im_start|>role, a line break, the content, <|im_end|>, a line break; and the beginning of the answer's message.
+
+    Markers that a content spells out are text, not markers: a user cannot end their own message and speak as system.
+
+    Attributes:
+        system: the system's message of a conversation that has none.
+        stops: strings that end an answer and are no part of it; here the end is a token, which is no text.
+    """
+
+    system: str = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+    stops: tuple[str, ...] = ()
+
+    def prompt(self, messages: Sequence[Message], tokenizer: Tokenizer) -> list[int]:
+        """Return the tokens up to where the answer begins; without a system's message in front, `system` is it."""
+        named = [("system" if role == "developer" else role, content) for role, content in messages]
+        if named[0][0] != "system":
+            named.insert(0, ("system", self.system))
+        start, end = (tokenizer.inner.token_to_id(marker) for marker in CHATML_MARKERS)
+        text = partial(tokenizer.encode, special_tokens=False)
+        ids = [token for role, content in named for token in (start, *text(f"{role}\n{content}"), end, *text("\n"))]
+        return [*ids, start, *text("assistant\n")]
+
+    def end_tokens(self, tokenizer: Tokenizer) -> tuple[int, ...]:
+        """Return the tokens that end an answer, beside the model's own: the end marker."""
+        return (tokenizer.inner.token_to_id(CHATML_MARKERS[1]),)
+
+
+@dataclass(frozen=True)
+class PlainText:
+    """The layout of the worked problems: question and answer share a line, the next question stands on the next.
+
+        user        89 + 27:
+        assistant   9 + 7 = 16, 8 + 2 + 1 = 11, so 116.
+        user        40 - 11:
+
+    is the prompt "89 + 27: 9 + 7 = 16, 8 + 2 + 1 = 11, so 116.\\n40 - 11:", and the end of the line ends the answer. A
+    system's message is a line of its own. Space around a content is dropped, and so may be that before an answer.
+
+    Attributes:
+        stops: strings that end an answer and are no part of it: the end of the line.
+    """
+
+    stops: tuple[str, ...] = ("\n",)
+
+    def prompt(self, messages: Sequence[Message], tokenizer: Tokenizer) -> list[int]:
+        """Return the tokens up to where the answer begins."""
+        roles = [role for role, _ in messages]
+        text = ""
+        for i, (role, content) in enumerate(messages):
+            is_answered = role == "user" and "assistant" in roles[i + 1 : i + 2]
+            text += content.strip() + (" " if is_answered else "\n")
+        return tokenizer.encode(text.removesuffix("\n"), special_tokens=False)
+
+    def end_tokens(self, tokenizer: Tokenizer) -> tuple[int, ...]:
+        """Return the tokens that end an answer, beside the model's own: none, its end being text."""
+        return ()
+
+
+ChatTemplate = ChatML | PlainText
+
+
+def chat_template(tokenizer: Tokenizer) -> ChatTemplate:
+    """Return the template of the models that this tokenizer belongs to: ChatML if it has the markers, or plain text."""
+    has_markers = all(tokenizer.inner.token_to_id(marker) is not None for marker in CHATML_MARKERS)
+    return ChatML() if has_markers else PlainText()
+
+
+def last_tokens(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Return all tokens with which an answer is over, beside the model's own, for those who look at tokens alone.
+
+    They are the template's end tokens, and the tokens whose text holds one of its stop strings. Who can cut text at the
+    stop strings needs the end tokens only, and keeps what stands before a stop string in the same token.
+    """
+    template = chat_template(tokenizer)
+    ids = range(tokenizer.vocab_size) if template.stops else ()
+    holding = (i for i in ids if any(stop in tokenizer.decode([i]) for stop in template.stops))
+    return (*template.end_tokens(tokenizer), *holding)
+
+
+def chat_prompt(messages: Sequence[Message], tokenizer: Tokenizer) -> list[int]:
+    """Return the token ids of a conversation, up to where the model's answer begins; no start token, as `encode`.
+
+    Args:
+        messages: (role, content) in order, as `check_messages` wants them.
+        tokenizer: the model's own; it tells which template the model knows.
+
+    Raises:
+        ValueError: no messages, an unknown role, or a last message that is not the user's.
+    """
+    check_messages(messages)
+    return chat_template(tokenizer).prompt(messages, tokenizer)
+
+
+def check_messages(messages: Sequence[Message]) -> None:
+    """Raise ValueError unless there are messages, their roles are known, and the user's comes last."""
+    if not messages:
+        raise ValueError("messages is empty; it must hold at least one message of the user")
+    for role, _ in messages:
+        if role not in ROLES:
+            raise ValueError(f"role is {role!r}; it must be one of {', '.join(ROLES)}")
+    if messages[-1][0] != "user":
+        raise ValueError(f"messages end with one of the {messages[-1][0]}; the last must be the user's")

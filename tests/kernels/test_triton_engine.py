@@ -1,0 +1,43 @@
+"""The serving engine with the paged kernel in its decode passes, against the same engine without."""
+
+import pytest
+import torch
+from tiny_models import tiny_model
+
+from nanolm import kernels
+from nanolm.engine import Engine
+from nanolm.sampling import Sampling
+
+
+@pytest.fixture
+def chosen():
+    """Triton for the length of a test."""
+    before = kernels.use("triton")
+    yield
+    kernels.use(before)
+
+
+def answers(model):
+    # A small pool: blocks lie in no order, and requests of several lengths share passes.
+    engine = Engine(model, n_blocks=12, block_size=4, max_running=3)
+    prompts = [[1, 2, 3], [4, 5, 6, 7, 8, 9, 10, 1, 2], [1, 2, 3, 4, 5], [7]]
+    return engine.generate(prompts, 6, Sampling(temperature=0.0, end_tokens=()))
+
+
+def test_the_engine_writes_the_same_with_the_paged_kernel(chosen, monkeypatch):
+    model = tiny_model().float()
+    called = []
+    original = kernels.paged.paged_attention
+    monkeypatch.setattr("nanolm.packed.paged_attention", lambda *a: called.append(a) or original(*a))
+    with_kernel = answers(model)
+    assert called, "no decode pass went through the kernel"
+    kernels.use("torch")
+    called.clear()
+    assert answers(model) == with_kernel
+    assert not called, "torch was chosen, and the kernel ran"
+
+
+def test_an_int8_cache_is_gathered_whoever_computes(chosen):
+    engine = Engine(tiny_model().float(), n_blocks=12, block_size=4, cache_kind="int8")
+    assert len(engine.generate([[1, 2, 3]], 4)[0]) <= 4
+    assert not engine.cache.is_plain and engine.cache.pools[0].dtype == torch.int8
