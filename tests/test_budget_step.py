@@ -33,6 +33,9 @@ def test_decode_step_time_is_fixed_for_the_weights_and_variable_for_the_caches(i
     assert got == pytest.approx(milliseconds / 1e3, abs=0.001e-3)
     # Per token 4.79 / B + 0.32 ms.
     assert got / batch_size == pytest.approx((4.79 / batch_size + 0.32) / 1e3, abs=0.006e-3)
+    weights_alone = impl.decode_step_time(batch_size, N_PARAMS, WEIGHTS, 0, H100)
+    assert weights_alone == pytest.approx(4.79e-3, abs=0.005e-3), "the weights are read once, for all"
+    assert (got - weights_alone) / batch_size == pytest.approx(0.32e-3, abs=0.005e-3), "each user's cache takes 0.32 ms"
 
 
 @pytest.mark.exercise("budget.decode_step_time")
@@ -64,6 +67,20 @@ def test_decode_step_time_of_476_requests_from_reading_alone(impl):
     got = impl.decode_step_time(476, N_PARAMS, 15e9, 134_217_728, replace(CHIP, peak_flops_per_second=1e30))
     assert got == pytest.approx(23.548e-3, abs=0.001e-3)
     assert 476 / got == pytest.approx(20_214, abs=1)
+
+
+@pytest.mark.exercise("budget.decode_step_time")
+@pytest.mark.parametrize(
+    ("n_params", "milliseconds"),
+    # 2 · 32 · 7.5·10⁹ = 4.8·10¹¹ operations / 989·10¹² a second = 0.485 ms; with 13·10⁹ parameters 0.841 ms.
+    [(7.5e9, 0.485), (13e9, 0.841)],
+)
+def test_decode_step_time_of_32_users_from_arithmetic_alone(impl, n_params, milliseconds):
+    instant = replace(H100, bandwidth_bytes_per_second=1e30)
+    got = impl.decode_step_time(32, n_params, WEIGHTS, CACHE, instant)
+    assert got != pytest.approx(milliseconds / 2e3, rel=0.01), "factor 2 forgotten: a multiplication and an addition"
+    assert got != pytest.approx(milliseconds / 32e3, rel=0.01), "batch forgotten: each sequence has its own position"
+    assert got == pytest.approx(milliseconds / 1e3, abs=0.001e-3)
 
 
 @pytest.mark.exercise("budget.decode_step_time")

@@ -63,8 +63,8 @@ _MISTAKES = [
     (
         "the embedding counted among the multiplied parameters",
         "shapes.py",
-        "self._feedforward_params(active_only=True) + self.vocab_size * self.d_model",
-        "self._feedforward_params(active_only=True) + 2 * self.vocab_size * self.d_model",
+        "self._feedforward_counts().active + self.vocab_size * self.d_model",
+        "self._feedforward_counts().active + 2 * self.vocab_size * self.d_model",
         "test_model_shape_multiplies_all_but_the_embedding_and_the_norms",
         "the embedding is counted",
     ),
