@@ -634,7 +634,7 @@ waits = [1e3 * served[S][0].inter_token_seconds() for S in slots_tried]
 axes[1].plot(waits, found, "o-", color=figures.ORANGE)
 for S, wait, dollars in zip(slots_tried, waits, found, strict=True):
     axes[1].annotate(f"{S}", (wait, dollars), (4, 5), textcoords="offset points", fontsize=9)
-axes[1].set(xlabel="TPOT, median, ms", xlim=(0, None))
+axes[1].set(xlabel="TPOT, median, ms", xlim=(0, 1.12 * max(waits)), ylim=(0, 1.12 * max(found)))
 axes[0].minorticks_off()
 figures.show(
     fig,
@@ -722,8 +722,9 @@ print(f"course capstone --slots {my_slots} --max-tokens-per-step {my_tokens_per_
 # 1. puts every exercise that you have written, of all weeks, into the engine's place. What you have not written stays the
 #    reference's;
 # 2. replays the trace with it, and in turns with the reference, each in a process of its own, three times;
-# 3. compares the texts. With the same seeds both must write the same, near ties aside. If more than a tenth differ, a part
-#    is wrong, and the speed counts for nothing.
+# 3. compares the texts, of a replay with all requests at once, so that the clock does not decide who runs with whom. With
+#    the same seeds both must write the same, near ties aside. If more than a tenth differ, a part is wrong, and the speed
+#    counts for nothing.
 #
 # It takes answers from `exercises/`. If you worked in notebooks, take them over first (they are read, never run):
 #
@@ -740,7 +741,7 @@ print(f"course capstone --slots {my_slots} --max-tokens-per-step {my_tokens_per_
 # one that you leave out is half as much again as the reference needs with the same choices. `--rate 0` brings all requests at
 # once, which measures what the engine can do; the default, 16 a second, measures what a user feels.
 #
-# A quick form here: 12 requests, one round. It works whether or not you have written anything.
+# A quick form here: 8 requests, one round. It works whether or not you have written anything.
 
 # %%
 import os
@@ -750,7 +751,7 @@ import sys
 from course.paths import ROOT
 
 my_choices = ["--slots", "8", "--max-tokens-per-step", "256"]  # change them
-quick = ["--requests", "12", "--rounds", "1", "--threads", "1"]
+quick = ["--requests", "8", "--rounds", "1"]
 try:
     done = subprocess.run(
         [sys.executable, "-m", "course.cli", "capstone", *quick, *my_choices],
@@ -771,20 +772,20 @@ except subprocess.TimeoutExpired:
 # ### How to read the report
 #
 # - **The parts that did the work.** Every exercise that this load really called, with the number of calls. *Yours* is your
-#   code. *The reference's: not written* is a stub. Week 4's rounds are called only with `--prompt-lookup`, and int8 parts
+#   code. *reference's: not written* is a stub. Week 4's rounds are called only with `--prompt-lookup`, and int8 parts
 #   only with int8, so the list changes with your choices: choose so that what you are proud of has work to do.
 # - **Targets.** *Within 95 %* means that of a hundred waits five may be longer. A mean would hide just the waits that people
 #   complain about. Both columns were measured in turns on the same machine, so their ratio is fair even if it was busy.
 # - **The last lines.** Whose work it was, whether the texts are equal, throughput against the reference, what was missed.
-#   If an answer breaks, its file and line are named. With a single round and a dozen requests the times scatter by tens of
+#   If an answer breaks, its file and line are named. With a single round and eight requests the times scatter by tens of
 #   percent. Take the full trace and three rounds for numbers that you want to show to somebody.
 #
 # The written question at the end asks for your plan and what came of it. `course capstone` ends with exit code 1 if a target
 # is missed, so a script can rely on it.
 #
-# **On a real model.** `course capstone --model smollm2 --requests 8 --rate 0` serves SmolLM2, 135·10⁶ parameters, with the
-# same parts of yours; the README names the packages that it needs. It has 60 times the shipped model's parameters, so on a
-# CPU it reads weights most of the time. Predict before you run: which of your choices matter more there than here?
+# **On a real model.** `course capstone --model smollm2 --requests 6 --rate 0 --rounds 1 --threads 2` serves SmolLM2, 135·10⁶
+# parameters, with the same parts of yours, in one to two minutes; the README names the packages that it needs. It has 60
+# times the shipped model's parameters, so on a CPU it reads weights most of the time. Predict before you run: which of your choices matter more there than here?
 #
 # <details><summary>Answer</summary>The fixed cost is now mostly reading weights. <code>--weight-bits 8</code> cuts it, where
 # it did next to nothing for the small model. More slots pay for longer, and guessing ahead (<code>--prompt-lookup</code>)
