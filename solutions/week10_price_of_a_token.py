@@ -916,7 +916,7 @@ else:
 # - **Arithmetic added to the reading.** Both go on at once; the longer counts. The same test.
 # - **Weights read once per sequence.** Then batching would save nothing. The same test.
 # - **Caches hidden behind the arithmetic**, or **reading only.** Past the critical batch arithmetic takes the weights' place,
-#   and the caches still come on top. `test_decode_step_time_beyond_the_critical_batch_is_arithmetic_plus_caches`
+#   and the caches still come on top. `test_decode_step_time_of_1000_sequences_is_arithmetic_plus_caches`
 # - **The embedding counted.** A row of it is looked up; nothing is multiplied.
 #   `test_model_shape_multiplies_all_but_the_embedding_and_the_norms`
 # - **The factor 2 forgotten.** The critical batch comes out at 590.

@@ -2,7 +2,7 @@
 
 STEP = "return batch_size * kv_bytes / W + max(weight_bytes / W, 2 * n_params * batch_size / P)"
 NUMBERS = "test_decode_step_llama3_h100_batch_32_numbers"
-BEYOND = "test_decode_step_time_beyond_the_critical_batch_is_arithmetic_plus_caches"
+BEYOND = "test_decode_step_time_of_1000_sequences_is_arithmetic_plus_caches"
 CRITICAL = "return int(weight_bits / 8 * hardware.peak_flops_per_second // (2 * hardware.bandwidth_bytes_per_second))"
 SEARCH = "decode_step_time(size, n_params, weight_bytes, kv_bytes, hardware)"
 PRICE = "return dollars_per_hour / 3600 * step_seconds / batch_size * 1e6"
