@@ -6,6 +6,8 @@ STAMP := .venv/installed
 # Passed on, for example: make lab LAB_ARGS="--no-browser --port 9999", make test TEST_ARGS="-k rope"
 LAB_ARGS ?=
 TEST_ARGS ?=
+# One process a core; `make test SPREAD=` runs in one, in order.
+SPREAD ?= -n auto --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test nightly lint build
@@ -20,12 +22,12 @@ lab: $(STAMP)  ## open the course in JupyterLab
 test nightly: export OMP_NUM_THREADS := 1
 
 test: $(STAMP)  ## run the tests, without the slow ones
-	$(BIN)/python -m pytest --durations=10 -m 'not slow' $(TEST_ARGS)
+	$(BIN)/python -m pytest $(SPREAD) --durations=10 -m 'not slow' $(TEST_ARGS)
 	@echo "Left out, because they are slow; make nightly runs them too:"
 	@$(BIN)/python -m pytest --collect-only -q -m slow $(TEST_ARGS) | grep '::' || echo "none"
 
 nightly: $(STAMP)  ## run all tests
-	$(BIN)/python -m pytest --durations=25 $(TEST_ARGS)
+	$(BIN)/python -m pytest $(SPREAD) --durations=25 $(TEST_ARGS)
 
 lint: $(STAMP)  ## check the style
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """nbgrader for this course: instructors edit solutions/, students open notebooks/, private things lie in grading/."""
 
+import os
 from pathlib import Path
 
 c = get_config()  # nbgrader defines it before it runs this file
@@ -18,6 +19,9 @@ c.CourseDirectory.db_url = f"sqlite:///{(root / 'grading' / 'gradebook.db').as_p
 
 c.ClearSolutions.code_stub = {"python": "# Write your code here, in the place of the next line.\nraise NotYetWritten"}
 c.ClearSolutions.text_stub = "YOUR ANSWER HERE"
+
+# Nothing is graded by a time, so what a lesson measures is measured once.
+os.environ.setdefault("NANOLM_ROUNDS", "1")
 
 # An answer that loops, or prints for ever, must cost seconds and not the whole batch.
 c.ExecutePreprocessor.timeout = 180

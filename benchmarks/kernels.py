@@ -2,11 +2,13 @@
 
 `python -m benchmarks.kernels` needs an NVIDIA GPU and triton. Every kernel is compared with float64 first, in memory
 that is poisoned around the inputs; then all ways of computing a case take turns, and a time is the median of its turns,
-each after a write that has emptied the chip's cache. `--interpret` does the comparisons alone, on a CPU.
+each after a write that has emptied the chip's cache, and after a pause in which the host gets ahead: it is the GPU's
+own time. What the host needs to start the kernel is told beside it. `--interpret` does the comparisons alone, on a CPU.
 """
 
 import os
 import statistics
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +22,8 @@ from .kernel_cases import Case, Maker, to_check, to_time
 # Of the largest result: float32 sums of thousands of terms; 11 and 8 binary digits, lost a few times.
 ALLOWED = {torch.float32: 1e-5, torch.float16: 2.0**-8, torch.bfloat16: 2.0**-5}
 CACHE_BYTES = 256 << 20  # more than any GPU keeps on the chip
+PAUSE_CYCLES = 2_000_000  # about a millisecond
+TORCH_PATH_ROUNDS = 3  # its loops take up to a thousand times as long: no need to see it often
 NEEDED = """\
 There is no CUDA device here, and times on anything else would say nothing. Needed: Linux, an NVIDIA GPU of compute
 capability 8.0 or more with 24 GB, torch's CUDA build (triton comes with it); then run `python -m benchmarks.kernels`.
@@ -43,20 +47,30 @@ def check(case: Case) -> dict[str, Any]:
 
 
 @torch.inference_mode()
-def turns(ways: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Return the median milliseconds of every way, which take turns, after two rounds that do not count."""
+def turns(ways: dict[str, Callable[[], Any]], rounds: int) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the median milliseconds of every way on the GPU and on the host, after two rounds that do not count.
+
+    The ways take turns.
+    """
     cache = torch.empty(CACHE_BYTES, dtype=torch.int8, device="cuda")
     events: dict[str, list[tuple[torch.cuda.Event, torch.cuda.Event]]] = {name: [] for name in ways}
-    for _ in range(rounds + 2):
+    host: dict[str, list[float]] = {name: [] for name in ways}
+    for round_number in range(rounds + 2):
         for name, way in ways.items():
+            if name == "torch_path" and round_number >= TORCH_PATH_ROUNDS + 2:
+                continue
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             cache.zero_()
+            torch.cuda._sleep(PAUSE_CYCLES)
             start.record()
+            asked = time.perf_counter()
             way()
+            host[name].append(1e3 * (time.perf_counter() - asked))
             end.record()
             events[name].append((start, end))
-    torch.cuda.synchronize()
-    return {name: statistics.median(a.elapsed_time(b) for a, b in pairs[2:]) for name, pairs in events.items()}
+            torch.cuda.synchronize()
+    gpu = {name: statistics.median(a.elapsed_time(b) for a, b in pairs[2:]) for name, pairs in events.items()}
+    return gpu, {name: statistics.median(times[2:]) for name, times in host.items()}
 
 
 def time_case(case: Case, rounds: int) -> dict[str, Any]:
@@ -74,12 +88,13 @@ def time_case(case: Case, rounds: int) -> dict[str, Any]:
         "copy": lambda: target.copy_(source),
         "matmul": lambda: a @ b,
     }
-    milliseconds = turns(ways, rounds)
+    milliseconds, host = turns(ways, rounds)
     return {
         "library": library_name,
         "n_bytes": case.n_bytes,
         "n_operations": case.n_operations,
         "milliseconds": milliseconds,
+        "host_milliseconds": host,
         "bytes_per_second": 1e3 * case.n_bytes / milliseconds["kernel"],
         "operations_per_second": 1e3 * case.n_operations / milliseconds["kernel"],
     }
@@ -129,12 +144,13 @@ def rows_of(figures: dict[str, Any]) -> list[list[str]]:
     for row in figures["rows"]:
         cells = [row["kernel"], row["numbers"]]
         if not row["right"]:
-            rows.append([*cells, "WRONG", *[""] * 6])
+            rows.append([*cells, "WRONG", *[""] * 7])
             continue
         ms = row["milliseconds"]
         ratios = [ms[name] / ms["kernel"] for name in ("torch_path", "library", "copy", "matmul")]
         rates = [f"{row['bytes_per_second'] / 1e9:,.0f}", f"{row['operations_per_second'] / 1e12:.1f}"]
-        rows.append([*cells, f"{ms['kernel']:.3f}", *rates, *[f"{ratio:.2f}" for ratio in ratios]])
+        host = f"{1e3 * row['host_milliseconds']['kernel']:.0f}"
+        rows.append([*cells, f"{1e3 * ms['kernel']:,.0f}", host, *rates, *[f"{ratio:.2f}" for ratio in ratios]])
     return rows
 
 
@@ -147,6 +163,7 @@ def notes_of(figures: dict[str, Any]) -> list[str]:
         f"bfloat16, medians of {figures['setting']['rounds']} rounds in which all take turns. Attention: 32 query, 8 "
         "key heads of 128, T/S positions, or rows×length in blocks of 16. Products: rows×in×out/codes a scale; "
         "E experts, 2048 to 1408.",
+        "µs: the GPU's own time; host: what it takes to start the kernel, hidden while the GPU has other work. "
         "×: how many times as fast the kernel is as torch's path of the same signature; as the library on data laid "
         "out for it (SDPA; F.linear with weights not packed; with one expert for all rows); as a copy that moves as "
         "many bytes; as a square product of as many operations.",
@@ -172,7 +189,7 @@ def main(
         figures = measure(quick)
         checks = figures["checks"] + figures["rows"]
         show_checks(checks, [])
-        head = ["kernel", "numbers", "ms", "GB/s", "TF/s", "× torch", "library", "copy", "matmul"]
+        head = ["kernel", "numbers", "µs", "host", "GB/s", "TF/s", "× torch", "library", "copy", "matmul"]
         report.show("Kernels", notes_of(figures), head, rows_of(figures))
         print(report.save("kernels", figures, results))
     if not all(row["right"] for row in checks):

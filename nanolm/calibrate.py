@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .config import ModelConfig
+from .devices import require_device
 from .measurement import (
     Measurement,
     OperationCost,
@@ -98,7 +99,7 @@ def calibrate(device: str = "cpu", refresh: bool = False, folder: Path | None = 
     Raises:
         ValueError: this machine has no such device.
     """
-    where = _device(device)
+    where = require_device(device)
     identity = {
         "machine": platform.node(),
         "processor": torch.cuda.get_device_name(where) if where.type == "cuda" else processor_name(),
@@ -127,14 +128,6 @@ def memory_bytes(device: torch.device) -> float:
     if device.type == "cuda":
         return torch.cuda.get_device_properties(device).total_memory
     return torch.mps.recommended_max_memory() if device.type == "mps" else main_memory_bytes()
-
-
-def _device(name: str) -> torch.device:
-    cuda = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
-    there = ["cpu", *(["cuda", *cuda] if cuda else []), *(["mps"] if torch.backends.mps.is_available() else [])]
-    if name not in there:
-        raise ValueError(f"device is {name!r}; this machine has {', '.join(there)}")
-    return torch.device(name)
 
 
 @torch.inference_mode()

@@ -42,11 +42,10 @@ def load_model(name: str, device: str, dtype: str) -> "tuple[NanoLM, Tokenizer]"
     """Return (model, tokenizer) of a shipped model or a folder; what is wrong ends the command with one line."""
     import torch
 
+    from .devices import require_device
+
     with one_line(BAD_REQUEST):
-        cuda = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
-        devices = ["cpu", *(["cuda", *cuda] if cuda else []), *(["mps"] if torch.backends.mps.is_available() else [])]
-        if device not in devices:
-            raise ValueError(f"device is {device!r}; this machine has {', '.join(devices)}")
+        require_device(device)
     with one_line(BAD_MODEL):
         from .checkpoint import load
 

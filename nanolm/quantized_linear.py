@@ -7,9 +7,11 @@ import torch
 from jaxtyping import Float, Int8
 from torch import Tensor, nn
 
+from .kernels import quantized_matmul
 from .packing import pack_bits, unpack_bits
 from .quantization import dequantize, quantize
 from .quantized_matmul import (
+    FEW_ROWS,
     int4_kernel_matmul,
     int4_kernel_takes,
     kernel_matmul,
@@ -77,7 +79,10 @@ class QuantizedLinear(nn.Module):
         if self.channel_scales is not None:
             x = x / self.channel_scales.to(x.dtype)
         weights = (self.codes, self.scales, self.bits)
-        y = kernel_matmul(x, *weights) if kernel_takes(x, *weights) else plain_matmul(x, *weights)
+        if x.is_cuda and self.bits in (8, 4) and x.numel() <= FEW_ROWS * self.in_features:
+            y = quantized_matmul(x, *weights)
+        else:
+            y = kernel_matmul(x, *weights) if kernel_takes(x, *weights) else plain_matmul(x, *weights)
         return y if self.bias is None else y + self.bias
 
     def extra_repr(self) -> str:

@@ -17,7 +17,7 @@ from torch import Tensor
 from .packing import unpack_bits
 from .quantization import dequantize
 
-# Up to so many rows the 8-bit kernel is the faster; beyond, decoding costs little beside the products.
+# Up to so many rows the kernels of codes are the faster; beyond, decoding costs little beside the products.
 FEW_ROWS = 32
 # Weights that plain_matmul decodes at a time: 1 MB in float32, which stays in the processor's cache until it is used.
 DECODED_AT_ONCE = 1 << 18

@@ -64,6 +64,7 @@ def test_simulate_static_batching_of_4_1_1_1_in_two_slots_takes_5_steps(impl):
     run = impl.simulate_static_batching([4, 1, 1, 1], 2)
     assert rows(run) != "01 02 03 0-", "a slot was refilled while its batch still ran; that is continuous batching"
     assert run.n_steps != 2, "the batch ended with its shortest request; it runs until its longest has ended"
+    assert rows(run) != "01 01 0- 0- 23", "request 1 works on after its one step; at work is who needs more than done"
     assert rows(run) == "01 0- 0- 0- 23"
     assert run.n_steps == 5
     assert run.utilisation == pytest.approx(0.7)
@@ -88,7 +89,7 @@ def test_simulate_static_batching_spends_450_passes_on_one_long_request(impl):
     run = impl.simulate_static_batching([500] + 63 * [50], 64)
     alone = [row for row in run.timeline if sum(request is not None for request in row) == 1]
     assert run.n_steps == 500
-    assert len(alone) == 450
+    assert len(alone) == 450, f"alone for {len(alone)} passes; it is alone when the others have ended, 500 - 50"
     assert run.utilisation == pytest.approx(0.1140625)
 
 
@@ -120,6 +121,7 @@ def test_simulate_static_batching_forms_a_batch_from_those_who_have_arrived(impl
     # 1 comes while 0 runs and waits for its end; then 1 and 2 are there; 3 comes when nothing runs.
     run = impl.simulate_static_batching([3, 1, 2, 1], 2, arrivals=[0, 1, 2, 7])
     assert rows(run) != "01 0- 0- 23 2-", "a request ran before it had arrived"
+    assert not rows(run).endswith("12 -2"), "it ended before 3 had come; while nobody is there, empty steps pass"
     assert rows(run) == "0- 0- 0- 12 -2 -- -- 3-"
     assert run.waited == (0, 2, 1, 0)
     # 7 of 16 slot-steps: the steps in which nobody is there are idle time too.
@@ -136,6 +138,7 @@ def test_simulate_static_batching_does_not_wait_for_a_full_batch(impl):
 def test_simulate_continuous_batching_lets_a_request_join_when_it_arrives(impl):
     run = impl.simulate_continuous_batching([3, 1, 2, 1], 2, arrivals=[0, 1, 2, 7])
     assert rows(run) != "01 02 02 3-", "a request ran before it had arrived"
+    assert rows(run) != "0- 01 02 2- -- -- -- 3-", "2 moved when 0 left its slot; a request keeps its slot to its end"
     assert rows(run) == "0- 01 02 -2 -- -- -- 3-"
     assert run.waited == (0, 0, 0, 0)
     # 7 of 16 slot-steps: the steps in which nobody is there are idle time too.
@@ -156,7 +159,7 @@ def test_simulate_batching_gives_a_request_one_slot_until_it_has_its_tokens(impl
         for request, need in enumerate(needs):
             places = [(step, row.index(request)) for step, row in enumerate(run.timeline) if request in row]
             case = f"request {request} of needs {needs}, arrivals {arrivals}, {n_slots} slots"
-            assert len(places) == need, f"{case}: it ran {len(places)} steps"
+            assert len(places) == need, f"{case}: it ran {len(places)} steps and needs {need}"
             if need:
                 first, slot = places[0]
                 assert first >= arrivals[request], f"{case}: it ran at step {first}, before it had arrived"
@@ -181,7 +184,10 @@ def test_simulate_continuous_batching_ends_each_request_when_a_queue_with_severa
 @CONTINUOUS
 def test_simulate_continuous_batching_refills_the_lowest_free_slot_first(impl):
     # 0 and 2 end together after the first step: 3 takes slot 0, 4 slot 2.
-    assert rows(impl.simulate_continuous_batching([1, 2, 1, 1, 1], 3)) == "012 314"
+    got = rows(impl.simulate_continuous_batching([1, 2, 1, 1, 1], 3))
+    assert got != "012 134", "1 moved when 0 left its slot; a request keeps its slot to its end"
+    assert got != "012 413", "the first of the line takes the lowest free slot"
+    assert got == "012 314"
 
 
 @pytest.mark.parametrize("simulate", BOTH)
@@ -193,7 +199,8 @@ def test_simulate_batching_of_no_requests_takes_no_step(impl, simulate):
 @pytest.mark.parametrize("simulate", BOTH)
 def test_simulate_batching_leaves_slots_empty_that_no_request_needs(impl, simulate):
     run = getattr(impl, simulate)([2, 1], 4)
-    assert rows(run) == "01-- 0---"
+    assert rows(run) != "01-- 01--", "request 1 works on after its one step"
+    assert rows(run) == "01-- 0---", "every row has an entry for each of the 4 slots, None where nobody works"
 
 
 @pytest.mark.parametrize("simulate", BOTH)
@@ -238,7 +245,11 @@ def test_utilisation_is_slots_at_work_over_steps_times_slots(impl):
     assert run.utilisation != pytest.approx(1 / 6), "request 0 was taken for an empty slot; compare with None"
     assert run.utilisation != pytest.approx(0.75), "a step in which nothing runs counts too"
     assert run.utilisation == pytest.approx(0.5)
-    assert impl.ServingRun((), 2, ()).utilisation == 0.0
+    try:
+        empty = impl.ServingRun((), 2, ()).utilisation
+    except ZeroDivisionError:
+        pytest.fail("a run without a step has 0 seats, by which nothing can be divided; its utilisation is 0.0")
+    assert empty == 0.0
 
 
 @pytest.mark.exercise("batching.ServingRun.finished_at")
@@ -249,6 +260,17 @@ def test_finished_at_counts_the_step_in_which_a_request_ends(impl):
     assert run.finished_at == (2, 3)
 
 
+# Request 1 arrives at step 1 and needs no token, so it is in no row.
+NEVER_RAN = (((0,), (0,)), 1, (0, 1))
+
+
+@pytest.mark.exercise("batching.ServingRun.finished_at")
+def test_finished_at_of_a_request_that_needs_no_step_is_its_arrival(impl):
+    got = impl.ServingRun(*NEVER_RAN).finished_at
+    assert got != (2, 2), "request 1 never ran; it had ended when it arrived, not a step later"
+    assert got == (2, 1)
+
+
 @pytest.mark.exercise("batching.ServingRun.waited")
 def test_waited_counts_from_a_request_s_own_arrival(impl):
     run = impl.ServingRun(((None,), (0,), (1,)), 1, (1, 1))
@@ -256,10 +278,20 @@ def test_waited_counts_from_a_request_s_own_arrival(impl):
     assert run.waited == (0, 1)
 
 
+@pytest.mark.exercise("batching.ServingRun.waited")
+def test_waited_of_a_request_that_needs_no_step_is_nothing(impl):
+    try:
+        got = impl.ServingRun(*NEVER_RAN).waited
+    except KeyError:
+        pytest.fail("request 1 never ran, so it is not in _steps_at_work: use get, with a default")
+    assert got == (0, 0), "request 1 needs no step, so it has waited for none"
+
+
 @pytest.mark.exercise("batching.ServingRun.latencies")
 def test_latencies_are_what_a_request_waited_and_what_it_ran(impl):
     run = impl.ServingRun(((None,), (0,), (1,)), 1, (1, 1))
     assert run.latencies != (2, 3), "counted from step 0, not from the arrival"
+    assert run.latencies != (2, 2), "the end less the wait; it is the end less the arrival"
     assert run.latencies == (1, 2)
     assert run.mean_latency == 1.5
 

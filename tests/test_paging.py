@@ -40,9 +40,13 @@ def test_allocate_gives_every_block_once_and_then_says_that_none_is_left(impl):
     assert len(set(blocks)) == 3, f"blocks {blocks} of a pool of 3: one was given out twice; take it off the free list"
     assert sorted(blocks) == [0, 1, 2]
     assert allocator.n_free == 0, "an allocated block is still on the free list"
-    with pytest.raises(OutOfBlocks):
-        allocator.allocate()
-        pytest.fail("all 3 blocks are held: raise OutOfBlocks")
+    try:
+        given = allocator.allocate()
+    except IndexError:
+        pytest.fail("all 3 blocks are held: raise OutOfBlocks, which says so, before the empty list raises")
+    except OutOfBlocks:
+        given = None
+    assert given is None, "all 3 blocks are held: raise OutOfBlocks"
     assert (allocator.n_free, allocator.n_used) == (0, 3), "an allocation that failed must change nothing"
 
 
@@ -172,6 +176,7 @@ def test_append_into_a_shared_block_copies_it_first(impl):
     assert twin.blocks[1] != shared, (
         "copy on write: position 6 falls into a block that another table reads too; take a block of your own for it"
     )
+    assert copies != [(twin.blocks[1], shared)], "the pair is the wrong way round: (from the shared block, to your own)"
     assert copies == [(shared, twin.blocks[1])], f"the content has to be copied, from {shared} to the new block"
     assert twin.blocks[0] == full, "a full block is never written again and stays shared"
     assert table.blocks == [full, shared], "the other table keeps the old block"
@@ -315,6 +320,22 @@ def test_forks_write_apart_and_the_last_one_keeps_the_shared_block():
     for t in (table, twin, third):
         t.release()
     assert allocator.n_free == 8
+
+
+def test_four_forks_of_a_long_prompt_take_24_blocks_and_four_requests_60():
+    # 193 positions of prompt, 232 in the end: 15 blocks of 16. Forks share the 12 full ones: 12 + 4 · (15 - 12) = 24.
+    pool = BlockAllocator(60)
+    original = BlockTable(pool, 16)
+    original.append(193)
+    forks = [original, *(original.fork() for _ in range(3))]
+    for _ in range(232 - 193):
+        for table in forks:
+            table.append(1)
+    assert pool.n_used == 24, "full blocks stay shared; the last one is copied for each but the last to write"
+    apart = [BlockTable(BlockAllocator(15), 16) for _ in range(4)]
+    for table in apart:
+        table.append(232)
+    assert sum(len(table.blocks) for table in apart) == 60
 
 
 # --- adopt, truncate, release ------------------------------------------------------------------------------------

@@ -83,7 +83,8 @@ class FakePrefix:
 
     @property
     def n_evictable(self):
-        return len(self.spare)
+        """What only the cache holds; of the text it knows, that is what nobody has been given."""
+        return len(self.spare) + sum(self.allocator.references(block) == 1 for block in self.blocks)
 
     def evict(self, n):
         for _ in range(n):
@@ -220,7 +221,8 @@ def test_admit_does_not_run_again_what_the_prefix_cache_holds(impl):
     assert shown(plan) != "a11", "8 of the 11 tokens are in the prefix cache"
     assert shown(plan) == "a3"
     assert a.table.blocks[:2] == scheduler.prefix.blocks, "its table begins with the cached blocks"
-    assert (a.n_computed, a.n_prefix_tokens, a.table.length) == (8, 8, 11)
+    assert a.n_prefix_tokens == 8, "count the tokens that the prefix cache has spared a in its n_prefix_tokens"
+    assert (a.n_computed, a.table.length) == (8, 11)
     assert scheduler.allocator.n_used == 3, "only the 3 tokens that are run need a block of their own"
 
 
@@ -244,7 +246,8 @@ def test_admit_runs_something_of_a_prompt_that_is_wholly_in_the_prefix_cache(imp
 
 @ADMIT
 def test_admit_gives_back_the_prefix_of_one_that_does_not_fit(impl):
-    # 2 cached blocks, 4 held by r, 2 free; a needs 3 beside its prefix.
+    # 2 cached blocks, 4 held by r, 2 free; a needs 3 beside its prefix. The cached ones could be evicted, if a were not
+    # to read them: that there is no room shows only once a has taken them.
     scheduler, plan = made(impl), Plan()
     running(scheduler, "r", 16)
     a = Named("a", 20)
@@ -275,13 +278,14 @@ def test_admit_makes_room_by_eviction(impl):
 @ADMIT
 def test_admit_evicts_nothing_if_that_is_not_enough(impl):
     scheduler, plan = made(impl), Plan()
-    running(scheduler, "r", 20)
-    a = Named("a", 16)
-    scheduler.prefix = FakePrefix(scheduler.allocator, 4, [], evictable=2)
+    # 3 blocks held by r, 2 with a's prefix, 1 that only the cache holds, 2 free; a needs 4 beside its prefix.
+    running(scheduler, "r", 12)
+    a = Named("a", 24)
+    scheduler.prefix = FakePrefix(scheduler.allocator, 4, a.tokens[:8], evictable=1)
     waiting(scheduler, a)
     scheduler.admit(plan, 100)
     assert plan.work == []
-    assert scheduler.prefix.n_evictable == 2, "4 blocks are needed and 3 could be had: what is cached was lost in vain"
+    assert len(scheduler.prefix.spare) == 1, "4 blocks are needed and 3 could be had: what is cached was lost in vain"
 
 
 # --- Scheduler.preempt -------------------------------------------------------------------------------------------
@@ -364,6 +368,17 @@ def test_long_prompts_run_in_chunks_and_the_next_one_fills_up_the_pass():
     scheduler = made(max_tokens_per_step=4)
     waiting(scheduler, Named("a", 10), Named("b", 3))
     assert steps(scheduler, 5) == ["a4", "a4", "a2 b2", "a1 b1", "a1 b1"]
+
+
+def test_a_budget_of_8_gives_two_prompts_their_first_tokens_after_one_pass_and_two():
+    # a 5 and b 9 tokens of prompt, three new ones each. The last token of a text is written and never run, so a takes
+    # 5 + 2 = 7 positions. Pass 1: a's prompt and b's first 3. Pass 2: a writes, b's other 6. a ends with pass 3.
+    scheduler = made(max_tokens_per_step=8)
+    a, _ = waiting(scheduler, Named("a", 5), Named("b", 9))
+    assert steps(scheduler, 3) == ["a5 b3", "a1 b6", "a1 b1"]
+    assert (len(a.tokens), a.table.length) == (8, 7)
+    scheduler.remove(a)
+    assert step(scheduler)[0] == "b1"
 
 
 def test_those_who_write_never_wait_for_a_prompt():

@@ -73,6 +73,7 @@ def _about(figures: dict[str, Any], curve: dict[str, Any]) -> str:
         ["parameters, all in memory", f"{model['parameters']:,}"],
         ["parameters multiplied for a token", f"{figures['active_parameters']:,}"],
         ["tokens trained on", f"{curve['tokens']:,}"],
+        ["trained on a device", curve["device"]],
         ["training time, minutes", f"{curve['seconds'] / 60:.0f}"],
         ["bits per byte, held-out plays", f"{model['bits_per_byte_plays']:.3f}"],
         ["bits per byte, held-out problems", f"{model['bits_per_byte_problems']:.3f}"],

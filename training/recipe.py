@@ -78,12 +78,10 @@ def _shape(**sizes: int) -> ModelConfig:
 RECIPES = {
     "target": Recipe(_shape(d_model=128, n_layers=12, n_heads=4, n_kv_heads=2, d_ff=384), steps=3200),
     "draft": Recipe(_shape(d_model=128, n_layers=1, n_heads=4, n_kv_heads=2, d_ff=768), steps=2400, seed=2),
-    # A token goes through a quarter of the experts. Half the target's tokens a step, and more steps: an expert learns
-    # only from the tokens that it gets.
+    # A token goes through a quarter of the experts, so each learns from a quarter of the tokens: a few more steps.
     "mixture": Recipe(
         _shape(d_model=128, n_layers=8, n_heads=4, n_kv_heads=2, d_ff=160, n_experts=8, experts_per_token=2),
         steps=4000,
-        tokens_per_step=2048,
         learning_rate=2e-3,
         balance=0.04,
         eval_every=400,

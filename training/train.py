@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from nanolm import checkpoint
+from nanolm.devices import require_device
 from nanolm.model import NanoLM
 from nanolm.tokenizer import Tokenizer
 
@@ -142,11 +143,12 @@ def main(
     torch.set_num_threads(threads)
     console = Console()
     try:
+        require_device(device)
         use_bfloat16 = fast_bfloat16() if bfloat16 is None else bfloat16
         recipe = recipe_named(name)
         recipe = replace(recipe, steps=steps or recipe.steps)
         training, tokenizer = _prepare(recipe, HERE / "runs" / (run or name), teacher, start, use_bfloat16, device)
-    except (ValueError, FileNotFoundError, ModuleNotFoundError, RuntimeError) as error:  # the last: no such device
+    except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
         console.print(str(error), style="red", markup=False, highlight=False)
         sys.exit(2)
     _go(name, training, tokenizer, console, out or SHIPPED / name)

@@ -12,7 +12,6 @@ from torch import Tensor
 from .choice import on_device_of
 
 R_TILE = 16  # rows of x at a time: the least that a matrix unit takes
-O_TILE = 16  # few outputs a program make many programs, and many programs keep memory busy
 LARGEST_TILE = 256  # columns at a time: four tiles of x in float32, which are fetched ahead, fit beside each other
 
 
@@ -51,6 +50,16 @@ def quantized_matvec_kernel(
     tl.store(y_ptr + r[:, None] * y_stride + o[None, :], y.to(y_ptr.dtype.element_ty), mask=y_mask)
 
 
+def tiles_for(bits: int, bytes_per_group: int, n_bytes: int) -> dict[str, int]:
+    """Return the sizes of the tiles for x in numbers of `n_bytes`, and how many tiles are on their way at a time.
+
+    For two bytes: the fastest of 15 combinations on an H200 (benchmarks/README.md). For four: what fits.
+    """
+    C_TILE = min(LARGEST_TILE * bits // 8, max(16, triton.next_power_of_2(bytes_per_group)))  # in bytes
+    outputs, stages = (32, 6 if bits == 8 else 4) if n_bytes <= 2 else (16, 4)
+    return {"R_TILE": R_TILE, "O_TILE": outputs, "C_TILE": C_TILE, "num_stages": stages}
+
+
 def quantized_matvec(
     x: Float[Tensor, "... D"],
     codes: Int8[Tensor, "out D"] | UInt8[Tensor, "out bytes"],
@@ -63,14 +72,14 @@ def quantized_matvec(
     )
     n_rows, n_outputs, G = len(rows), len(codes), scales.shape[1]
     bytes_per_group = codes.shape[1] // G
-    C_TILE = min(LARGEST_TILE * bits // 8, max(16, triton.next_power_of_2(bytes_per_group)))  # in bytes
-    tiles_per_group = triton.cdiv(bytes_per_group, C_TILE)
+    tiles = tiles_for(bits, bytes_per_group, x.element_size())
+    tiles_per_group = triton.cdiv(bytes_per_group, tiles["C_TILE"])
     y = torch.empty(n_rows, n_outputs, dtype=x.dtype, device=x.device)
-    grid = triton.cdiv(n_outputs, O_TILE), triton.cdiv(n_rows, R_TILE)
+    grid = triton.cdiv(n_outputs, tiles["O_TILE"]), triton.cdiv(n_rows, R_TILE)
     with on_device_of(x):
         quantized_matvec_kernel[grid](
             rows, codes, scales, y, rows.stride(0), codes.stride(0), scales.stride(0), y.stride(0),
             n_rows, n_outputs, G * tiles_per_group, tiles_per_group, bytes_per_group,
-            BITS=bits, R_TILE=R_TILE, O_TILE=O_TILE, C_TILE=C_TILE, num_warps=4, num_stages=4,
+            BITS=bits, **tiles, num_warps=4,
         )  # fmt: skip
     return y.view(*x.shape[:-1], n_outputs)

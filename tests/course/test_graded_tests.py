@@ -33,7 +33,7 @@ def items():
     """Every marked test under tests/, as pytest collects it."""
     collected = Collected()
     files = [
-        str(path) for path in sorted(TESTS.rglob("test_*.py")) if "@pytest.mark.exercise(" in path.read_text("utf-8")
+        str(path) for path in sorted(TESTS.rglob("test_*.py")) if "pytest.mark.exercise(" in path.read_text("utf-8")
     ]
     arguments = ["--collect-only", "-qq", "-p", "no:cacheprovider", "--disable-plugin-autoload"]
     assert pytest.main([*arguments, *files], plugins=[collected]) == 0

@@ -32,7 +32,11 @@ def test_every_graded_test_fails_on_untouched_exercises_as_not_written_in_one_li
         assert "\n" not in outcome.message and "python -m pytest" in outcome.message
 
 
-@pytest.fixture(scope="module", params=LESSONS)
+@pytest.fixture(
+    scope="module",
+    # Where tests run in several processes, those of a lesson stay together: it is graded once for all of them.
+    params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in LESSONS],
+)
 def graded(request, tmp_path_factory):
     """One assignment released, submitted solved and untouched, and autograded by nbgrader: (folder, name)."""
     from nbgrader.converters import Autograde, GenerateAssignment

@@ -75,12 +75,13 @@ def test_every_kernel_compiles_where_all_numbers_are_1():
 
 
 @pytest.mark.parametrize("floats", NUMBERS)
-@pytest.mark.parametrize("H", [64, 256])
+@pytest.mark.parametrize("H", [64, 128, 256])
 def test_the_prefill_kernel_compiles(floats, H):
     from nanolm.kernels import triton_prefill
 
     tiles = triton_prefill.tiles_for(1000, H, NUMBERS[floats])
-    assert_compiles(compiled(triton_prefill.flash_prefill_kernel, floats, tiles), floats)
+    stages = triton_prefill.stages_for(H, NUMBERS[floats])
+    assert_compiles(compiled(triton_prefill.flash_prefill_kernel, floats, tiles, num_stages=stages), floats)
 
 
 @pytest.mark.parametrize("floats", NUMBERS)
@@ -98,9 +99,9 @@ def test_the_paged_kernels_compile(floats):
 def test_the_quantized_kernel_compiles(floats, bits, codes):
     from nanolm.kernels import triton_quantized as quantized
 
-    tile = quantized.LARGEST_TILE * bits // 8
-    tiles = {"BITS": bits, "R_TILE": quantized.R_TILE, "O_TILE": quantized.O_TILE, "C_TILE": tile}
-    assert_compiles(compiled(quantized.quantized_matvec_kernel, floats, tiles, codes, num_stages=4), floats)
+    tiles = {"BITS": bits, **quantized.tiles_for(bits, 4096, NUMBERS[floats])}
+    stages = tiles.pop("num_stages")
+    assert_compiles(compiled(quantized.quantized_matvec_kernel, floats, tiles, codes, num_stages=stages), floats)
 
 
 @pytest.mark.parametrize("floats", NUMBERS)

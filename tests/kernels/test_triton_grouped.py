@@ -5,8 +5,13 @@ from by_hand import random
 from guarded import Memory
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_models import tiny_config, tiny_model, tokens_of
 
+from nanolm import kernels
+from nanolm.grouped_moe import GroupedMoE, group_experts
 from nanolm.kernels import grouped_matmul, triton_grouped
+from nanolm.moe import MoE
+from nanolm.quantized_model import quantize_model
 
 # Relative to Σ |x|·|w|: float32 rounds each of up to 100 additions, float16 the result to 11 binary digits.
 TOLERANCE = {torch.float32: 2.0**-20, torch.float16: 2.0**-10}
@@ -59,3 +64,31 @@ def test_the_kernel_takes_one_row_and_many_experts():
 
 def test_the_kernel_takes_int32_offsets():
     assert_right([2, 0, 3], 4, 5, index=torch.int32)
+
+
+@settings(max_examples=10)
+@given(B=st.integers(1, 3), T=st.integers(1, 9), n_experts=st.integers(1, 5), data=st.data())
+def test_a_mixture_in_one_product_is_the_mixture_in_a_loop(B, T, n_experts, data):
+    k = data.draw(st.integers(1, n_experts))
+    loop = MoE(tiny_config(n_experts=n_experts, experts_per_token=k)).requires_grad_(False)
+    x = random(B, T, 20, seed=B + T).float()
+    before = kernels.use("triton")
+    try:
+        actual = GroupedMoE(loop)(x)
+    finally:
+        kernels.use(before)
+    # float32, sums of 20 and of 10 terms that are about 1: a few units of 2^-23 each.
+    assert torch.allclose(actual, loop(x), atol=1e-4, rtol=1e-4)
+
+
+def test_grouping_a_model_s_experts_leaves_what_is_quantized_alone():
+    model = tiny_model(n_experts=3, experts_per_token=2).float()
+    tokens = tokens_of(2, 5)
+    group_experts(model)
+    assert all(type(layer.feedforward) is GroupedMoE for layer in model.layers)
+    expected = quantize_model(tiny_model(n_experts=3, experts_per_token=2).float(), 8)(tokens)
+    before = kernels.use("triton")
+    try:
+        assert torch.equal(quantize_model(model, 8)(tokens), expected), "an expert of codes has no place in the kernel"
+    finally:
+        kernels.use(before)

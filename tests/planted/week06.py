@@ -111,6 +111,22 @@ _PLANTED = [
     ),
     (
         "paging.py",
+        "the copy the wrong way round",
+        "copies.append((shared, own))",
+        "copies.append((own, shared))",
+        _COPY,
+        "the wrong way round",
+    ),
+    (
+        "paging.py",
+        "an empty free list popped",
+        "        if not self._free:\n",
+        "        if False:\n",
+        _ALLOCATE,
+        "raise OutOfBlocks, which says so",
+    ),
+    (
+        "paging.py",
         "a copy that keeps its reference to the shared block",
         "            self.allocator.free(shared)\n",
         "",
@@ -136,8 +152,8 @@ _PLANTED = [
     (
         "paging.py",
         "a fork that does not count",
-        "            self.allocator.share(block)\n",
-        "            pass\n",
+        "            self.allocator.share(block)\n        twin",
+        "            pass\n        twin",
         _FORK,
         "one more holder",
     ),
@@ -192,8 +208,8 @@ _PLANTED = [
     (
         "scheduler.py",
         "a request that overtakes",
-        "                self._forget_blocks(job)\n                return\n",
-        "                self._forget_blocks(job)\n"
+        "            if not self._may_fit(job):\n                return\n",
+        "            if not self._may_fit(job):\n"
         "                self.waiting.popleft()\n"
         "                self.admit(plan, budget)\n"
         "                self.waiting.appendleft(job)\n"
@@ -204,8 +220,10 @@ _PLANTED = [
     (
         "scheduler.py",
         "room for a chunk only",
-        "if not self._free_up(job.table.blocks_needed(job.n_pending)):",
-        "if not self._free_up(job.table.blocks_needed(min(job.n_pending, budget))):",
+        "            if not self._may_fit(job):\n                return\n            self._take_prefix(job)\n"
+        "            if not self._free_up(job.table.blocks_needed(job.n_pending)):",
+        "            self._take_prefix(job)\n"
+        "            if not self._free_up(job.table.blocks_needed(min(job.n_pending, budget))):",
         "test_admit_asks_for_room_for_the_whole_prompt_and_not_for_a_chunk",
         "only its first chunk fits",
     ),
@@ -240,6 +258,14 @@ _PLANTED = [
         "",
         "test_admit_does_not_run_again_what_the_prefix_cache_holds",
         "are in the prefix cache",
+    ),
+    (
+        "scheduler.py",
+        "what the prefix cache spared not counted",
+        "            job.n_prefix_tokens += job.n_computed\n",
+        "",
+        "test_admit_does_not_run_again_what_the_prefix_cache_holds",
+        "in its n_prefix_tokens",
     ),
     (
         "scheduler.py",

@@ -101,6 +101,6 @@ def test_the_section_is_made_of_four_tables():
         "mixture": model, "n_experts": 4, "experts_per_token": 2, "active_parameters": 5,
         "load": load_by_layer(CHOSEN, 4), "favourites": kinds, "experts_read": read,
     }  # fmt: skip
-    text = render(figures, {"tokens": 1000, "seconds": 60})
+    text = render(figures, {"tokens": 1000, "seconds": 60, "device": "cpu"})
     assert text.count("| :-- |") == 4
     assert "| parameters, all in memory | 9 |" in text and "| 0 | 25.0% | 18.8% | 31.2% | 25.0% | 1.25 |" in text
