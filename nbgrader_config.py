@@ -20,8 +20,8 @@ c.CourseDirectory.db_url = f"sqlite:///{(root / 'grading' / 'gradebook.db').as_p
 c.ClearSolutions.code_stub = {"python": "# Write your code here, in the place of the next line.\nraise NotYetWritten"}
 c.ClearSolutions.text_stub = "YOUR ANSWER HERE"
 
-# No point depends on a lab, the cells that measure and draw, and they take most of a notebook's time: grading passes over
-# them. NANOLM_GRADE_LABS=1 runs them too, if their output is wanted in the feedback; each then measures once.
+# No point depends on a lab, the cells that measure and draw, and they take most of a notebook's time: grading passes
+# over them. NANOLM_GRADE_LABS=1 runs them too, if their output is wanted in the feedback; each then measures once.
 if os.environ.get("NANOLM_GRADE_LABS", "0") == "0":
     c.ExecutePreprocessor.skip_cells_with_tag = "lab"
 os.environ.setdefault("NANOLM_ROUNDS", "1")

@@ -1,7 +1,7 @@
 """The capstone: a recorded trace served by the student's own engine, against targets and against the reference.
 
 What is not written yet is the reference's, and the report says so part by part. Both engines run in processes of their
-own and take turns; with the same seeds they write the same texts.
+own and take turns; with the same seeds, and all requests at once, they write the same texts.
 """
 
 import json
@@ -20,10 +20,12 @@ from .assembly import YOURS
 from .errors import CourseError
 from .paths import ROOT
 
-# Texts may differ at near ties, since sums are taken in another order in other company; so many must be equal.
+# Texts may differ at near ties, where an answer takes its sums in another order; so many must be equal.
 _EQUAL_SHARE = 0.9
 # Without targets of one's own: what the reference needs in the same rounds, and half as much again.
 _SLACK = 1.5
+# Throughputs of the same code that differ by more than this factor are worth a word.
+_ALIKE = 1.25
 _MEASURES = {
     "ttft_seconds": ("first token, 95 % within", lambda seconds: f"{1e3 * seconds:,.0f} ms"),
     "tpot_seconds": ("next token, 95 % within", lambda seconds: f"{1e3 * seconds:,.0f} ms"),
@@ -40,6 +42,7 @@ class Verdict:
         targets: what is to be met.
         n_equal, n_texts: texts equal to the reference's, and all.
         parts: those that did any work, as dictionaries (see `capstone_run`).
+        rounds: replays of each.
     """
 
     yours: dict[str, float]
@@ -48,6 +51,7 @@ class Verdict:
     n_equal: int
     n_texts: int
     parts: list[dict[str, Any]]
+    rounds: int
 
     @property
     def is_right(self) -> bool:
@@ -88,7 +92,8 @@ def capstone(
     for round_number in range(rounds):
         for name, done in results.items():
             tell(f"round {round_number + 1} of {rounds}: {'the reference' if name == 'nanolm' else name}")
-            done.append(_replay(options | {"impl": name}, seconds))
+            last = round_number == rounds - 1  # of whose texts the two are compared
+            done.append(_replay(options | {"impl": name, "texts": last}, seconds))
     reference, yours = results["nanolm"], results[options["impl"]]
     middle = [
         {name: statistics.median(run[name] for run in runs) for name in (*_MEASURES, "tokens_per_second")}
@@ -102,6 +107,7 @@ def capstone(
         n_equal=sum(mine == theirs for mine, theirs in pairs),
         n_texts=len(yours[-1]["texts"]),
         parts=[part for part in yours[-1]["parts"] if part["calls"]],
+        rounds=rounds,
     )
 
 
@@ -139,9 +145,9 @@ def show(verdict: Verdict, console: Console) -> None:
     """Print whose parts did the work, then targets against measurements, then what it comes to."""
     table = Table(title="The parts that did the work", title_justify="left", title_style="bold")
     for heading in ("", "part", "whose", "calls"):
-        table.add_column(heading, justify="right" if heading == "calls" else "left")
+        table.add_column(heading, justify="right" if heading == "calls" else "left", overflow="fold")
     for part in verdict.parts:
-        whose = "[green]yours[/]" if part["whose"] == YOURS else f"the reference's: {part['why'].splitlines()[0][:60]}"
+        whose = "[green]yours[/]" if part["whose"] == YOURS else f"reference's: {part['why'].splitlines()[0][:60]}"
         table.add_row(part["number"], part["part"], whose, f"{part['calls']:,}")
     console.print(table)
     table = Table(title="Targets", title_justify="left", title_style="bold")
@@ -171,9 +177,14 @@ def in_words(verdict: Verdict) -> str:
         else f"Only {equal}: a part is wrong, so the speed counts for nothing. `course status` says which."
     )
     ratio = verdict.yours["tokens_per_second"] / verdict.reference["tokens_per_second"]
+    speed = f"Throughput: {ratio:.2f} times the reference's."
+    if not own and not 1 / _ALIKE <= ratio <= _ALIKE:
+        speed += " The same code ran twice, so only other work on this machine, or a cold start, can explain that."
+    if verdict.rounds == 1:
+        speed += " One round shows little of the speed; take three."
     missed = [_MEASURES[name][0] for name, met in verdict.met.items() if not met]
     targets = "All targets are met." if not missed else f"Missed: {'; '.join(missed)}."
-    return f"{whose} {right} Throughput: {ratio:.2f} times the reference's. {targets}"
+    return f"{whose} {right} {speed} {targets}"
 
 
 def draw(verdict: Verdict, path: Path) -> None:

@@ -120,7 +120,7 @@ def capstone(
     tpot_ms: Annotated[float | None, typer.Option(help="Target; else 1.5 times the reference.")] = None,
     dollars_per_million: Annotated[float | None, typer.Option(help="Target; else 1.5 times the reference.")] = None,
     dollars_per_hour: Annotated[float, typer.Option(help="What an hour of this machine costs.")] = 0.10,
-    threads: Annotated[int, typer.Option(help="Threads of the processor.", min=1)] = 2,
+    threads: Annotated[int, typer.Option(help="Threads of the processor; the lessons use one.", min=1)] = 1,
     rounds: Annotated[int, typer.Option(help="Replays of each engine, in turns.", min=1)] = 3,
     plot: Annotated[Path | None, typer.Option(help="Draw the comparison into this file.")] = None,
 ) -> None:

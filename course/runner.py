@@ -65,6 +65,7 @@ def _run(collector: Collector, files: Sequence[Path], seconds: float) -> Run:
     said = io.StringIO()
     arguments = [*map(str, files), f"--rootdir={ROOT}", f"--confcutdir={ROOT}", "-c", str(ROOT / "pyproject.toml")]
     arguments += ["--capture=sys", "-m", "not slow", "--disable-plugin-autoload", "--color=no"]
+    arguments += ["--tb=no"]  # its account of a failure, which nobody reads, takes longer than most of our tests
     # The last two collect garbage several times a run, which takes longer than most of our tests.
     for plugin in ("cacheprovider", "faulthandler", "unraisableexception", "threadexception"):
         arguments += ["-p", f"no:{plugin}"]

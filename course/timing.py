@@ -15,6 +15,18 @@ def side_by_side(calls: dict[str, Callable[[], object]], repeats: int = 5) -> di
     return {name: statistics.median(seconds) for name, seconds in take_turns(calls, repeats).items()}
 
 
+def rounds_allowed(repeats: int) -> int:
+    """Return `repeats`, or fewer where the environment variable NANOLM_ROUNDS says so; for a lesson's own measurement.
+
+    Raises:
+        ValueError: NANOLM_ROUNDS not a whole number, or below 1.
+    """
+    most = os.environ.get(MOST_ROUNDS)
+    if most is not None and not (most.isdecimal() and int(most) >= 1):
+        raise ValueError(f"{MOST_ROUNDS} is {most!r}; it must be a whole number, 1 or more")
+    return min(repeats, int(most or repeats))
+
+
 def take_turns(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
     """Return the seconds of every call, in `repeats` rounds in which each has one turn, after one that does not count.
 
@@ -26,11 +38,8 @@ def take_turns(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str
     """
     if repeats < 1:
         raise ValueError(f"repeats is {repeats}; at least 1 measured round is needed")
-    most = os.environ.get(MOST_ROUNDS)
-    if most is not None and not (most.isdecimal() and int(most) >= 1):
-        raise ValueError(f"{MOST_ROUNDS} is {most!r}; it must be a whole number, 1 or more")
-    repeats = min(repeats, int(most or repeats))
-    uncounted = 0 if most == "1" else 1
+    uncounted = 0 if os.environ.get(MOST_ROUNDS) == "1" else 1
+    repeats = rounds_allowed(repeats)
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for round_number in range(uncounted + repeats):
         for name, call in calls.items():

@@ -770,7 +770,8 @@ for name, size in (("4 Medusa heads", 4 * medusa_head), ("an EAGLE or MTP layer"
 # ## The same with libraries
 #
 # In transformers, speculation is called *assisted generation*: give `generate` an `assistant_model`. The checkpoints
-# shipped with this course are ordinary Llama folders, so it opens them.
+# shipped with this course are ordinary Llama folders, so it opens them. (Their weights lie on disk in 16 bits; `dtype`
+# says to compute in 32, as we do.)
 
 # %%
 import importlib.util
@@ -782,7 +783,10 @@ if importlib.util.find_spec("transformers"):
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     start = tokenizer.encode("BRUTUS\n")
-    big, small = (transformers.AutoModelForCausalLM.from_pretrained(SHIPPED / name) for name in ("target", "draft"))
+    big, small = (
+        transformers.AutoModelForCausalLM.from_pretrained(SHIPPED / name, dtype=torch.float32)
+        for name in ("target", "draft")
+    )
     ids = torch.tensor([start])
     options = {"max_new_tokens": 40, "do_sample": False, "eos_token_id": None, "pad_token_id": 0}
     theirs = big.generate(ids, attention_mask=torch.ones_like(ids), assistant_model=small, **options)

@@ -70,6 +70,14 @@ def test_an_answer_cell_imports_exactly_what_the_notebook_lacks(built):
     )
 
 
+def test_code_that_nobody_answers_is_tagged_as_a_lab_except_what_sets_up(built):
+    code = [cell for cell in nbformat.read(built / RELEASE, as_version=4).cells if cell.cell_type == "code"]
+    first, *others = [cell for cell in code if "nbgrader" not in cell.metadata and "import NotYet" not in cell.source]
+    assert "tags" not in first.metadata and others
+    assert all(cell.metadata["tags"] == ["lab"] for cell in others)
+    assert not any("tags" in cell.metadata for cell in code if "nbgrader" in cell.metadata)
+
+
 def test_methods_are_asked_inside_their_whole_class(built):
     solution, release = cells(built, SOLUTION)["KVCache"].source, cells(built, RELEASE)["KVCache"].source
     assert solution.count("### BEGIN SOLUTION") == 2

@@ -119,10 +119,28 @@ def test_the_command_with_nothing_written_says_so_and_exits_with_1_when_a_target
     assert (load / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_texts_are_compared_with_all_requests_at_once_so_that_the_clock_cannot_change_them(load, untouched):
+    # The load comes 200 a second; what runs together then depends on the machine. Of nothing written all must be equal.
+    choices = {"max_running": 4, "n_blocks": 32, "cache_kind": "int8", "draft": "prompt lookup"}
+    verdict = capstone(options(load, untouched, rate=200, engine=choices, weight_bits=8), NO_TARGETS, rounds=1)
+    assert (verdict.n_equal, verdict.n_texts) == (8, 8)
+
+
+def test_a_verdict_says_when_its_times_mean_little():
+    slow = {"ttft_seconds": 0.2, "tpot_seconds": 0.01, "dollars_per_million": 0.5, "tokens_per_second": 100.0}
+    fast = slow | {"tokens_per_second": 130.0}
+    once = Verdict(fast, slow, NO_TARGETS, n_equal=8, n_texts=8, parts=[], rounds=1)
+    assert "1.30 times the reference's. The same code ran twice" in in_words(once)
+    assert "One round shows little" in in_words(once)
+    own = {"number": "3.1", "part": "sampling.temperature_probs", "whose": "yours", "why": "", "calls": 1}
+    three = Verdict(fast, slow, NO_TARGETS, n_equal=8, n_texts=8, parts=[own], rounds=3)
+    assert "The same code" not in in_words(three) and "One round" not in in_words(three)
+
+
 def test_a_verdict_compares_each_measure_with_its_target(tmp_path):
     figures = {"ttft_seconds": 0.2, "tpot_seconds": 0.01, "dollars_per_million": 0.5, "tokens_per_second": 100.0}
     targets = {"ttft_seconds": 0.3, "tpot_seconds": 0.01, "dollars_per_million": 0.4}
-    verdict = Verdict(figures, figures, targets, n_equal=57, n_texts=64, parts=[])
+    verdict = Verdict(figures, figures, targets, n_equal=57, n_texts=64, parts=[], rounds=3)
     assert verdict.met == {"ttft_seconds": True, "tpot_seconds": True, "dollars_per_million": False}
     assert not verdict.is_right, "57 of 64 are 89 %, below the nine tenths that near ties explain"
     draw(verdict, tmp_path / "plot.svg")

@@ -29,15 +29,21 @@ class Collected:
 
 
 @pytest.fixture(scope="module")
-def graded():
-    """Every marked test under tests/, as (name with parameters, targets)."""
+def items():
+    """Every marked test under tests/, as pytest collects it."""
     collected = Collected()
     files = [
-        str(path) for path in sorted(TESTS.rglob("test_*.py")) if "@pytest.mark.exercise(" in path.read_text("utf-8")
+        str(path) for path in sorted(TESTS.rglob("test_*.py")) if "pytest.mark.exercise(" in path.read_text("utf-8")
     ]
     arguments = ["--collect-only", "-qq", "-p", "no:cacheprovider", "--disable-plugin-autoload"]
     assert pytest.main([*arguments, *files], plugins=[collected]) == 0
-    return {(item.name, targets_of(item)) for item in collected.items if targets_of(item)}
+    return [item for item in collected.items if targets_of(item)]
+
+
+@pytest.fixture(scope="module")
+def graded(items):
+    """The same as (name with parameters, targets)."""
+    return {(item.name, targets_of(item)) for item in items}
 
 
 def test_every_exercise_has_a_test(graded):
@@ -65,6 +71,8 @@ def test_every_test_that_a_lesson_names_exists():
         assert not missing, f"{path.name} sends students to {', '.join(sorted(missing))}, which no test file defines"
 
 
-def test_the_tests_of_an_exercise_are_where_its_command_looks():
+def test_the_tests_of_an_exercise_are_where_its_command_looks(items):
     for exercise in registry():
-        assert (TESTS.parent / exercise.test_file).exists(), f"{exercise.name}: there is no {exercise.test_file}"
+        own = [item for item in items if {*exercise.full_names} & {*targets_of(item)}]
+        files = {item.path.relative_to(ROOT).as_posix() for item in own}
+        assert files == {exercise.test_file}, f"{exercise.command} misses tests in {files - {exercise.test_file}}"

@@ -4,6 +4,7 @@ import shutil
 
 import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from course.build import check_build
 from course.implementation import chosen
@@ -32,11 +33,8 @@ def test_every_graded_test_fails_on_untouched_exercises_as_not_written_in_one_li
         assert "\n" not in outcome.message and "python -m pytest" in outcome.message
 
 
-@pytest.fixture(
-    scope="module",
-    # Where tests run in several processes, those of a lesson stay together: it is graded once for all of them.
-    params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in LESSONS],
-)
+# Where tests run in several processes, those of a lesson stay together: it is graded once for all of them.
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in LESSONS])
 def graded(request, tmp_path_factory):
     """One assignment released, submitted solved and untouched, and autograded by nbgrader: (folder, name)."""
     from nbgrader.converters import Autograde, GenerateAssignment
@@ -59,12 +57,16 @@ def grades(folder, name, student):
         return {grade.name: (grade.auto_score, grade.max_score, grade.needs_manual_grade) for grade in found}
 
 
-def complaints(folder, name, student):
+def autograded(folder, name, student):
+    """The notebook as nbgrader ran it."""
+    return nbformat.read(folder / "grading" / "autograded" / student / name / f"{name}.ipynb", as_version=4)
+
+
+def complaints(notebook):
     """Return every error and everything on stderr, with the cell it came from."""
-    path = folder / "grading" / "autograded" / student / name / f"{name}.ipynb"
     return [
         f"{cell.source[:200]}\n-> {output.get('evalue') or output.get('text')}"
-        for cell in nbformat.read(path, as_version=4).cells
+        for cell in notebook.cells
         for output in cell.get("outputs", [])
         if output.output_type == "error" or output.get("name") == "stderr"
     ]
@@ -83,8 +85,23 @@ def checks(name):
     return {f"{exercise.slug}-check" for exercise in registry() if name in exercise.notebook}
 
 
-def test_the_solution_runs_without_an_error_and_with_nothing_on_stderr(graded):
-    assert complaints(*graded, "solved") == []
+def test_grading_the_solution_goes_without_an_error_and_with_nothing_on_stderr(graded):
+    assert complaints(autograded(*graded, "solved")) == []
+
+
+def test_grading_passes_over_the_labs_and_over_nothing_else(graded):
+    for cell in autograded(*graded, "solved").cells:
+        if cell.cell_type == "code":
+            ran, is_lab = cell.execution_count is not None, "lab" in cell.metadata.get("tags", [])
+            assert ran != is_lab, f"{'run' if ran else 'passed over'}: {cell.source[:100]}"
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_the_whole_solution_runs_without_an_error_and_with_nothing_on_stderr(name, monkeypatch):
+    monkeypatch.setenv("NANOLM_ROUNDS", "1")
+    notebook = nbformat.read(ROOT / "solutions" / name / f"{name}.ipynb", as_version=4)
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(ROOT / "solutions" / name)}}).execute()
+    assert complaints(notebook) == []
 
 
 def test_the_released_notebook_earns_nothing(graded):

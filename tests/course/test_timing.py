@@ -2,7 +2,7 @@
 
 import pytest
 
-from course.timing import side_by_side, take_turns
+from course.timing import rounds_allowed, side_by_side, take_turns
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +29,12 @@ def test_the_environment_can_ask_for_fewer_rounds_and_never_for_more(monkeypatch
     monkeypatch.setenv("NANOLM_ROUNDS", "2")
     assert calls_of(5) == ("ababab", {"a": 2, "b": 2})
     assert calls_of(1) == ("abab", {"a": 1, "b": 1})
+
+
+def test_a_lesson_that_measures_by_itself_asks_how_many_rounds_it_may_take(monkeypatch):
+    assert rounds_allowed(6) == 6
+    monkeypatch.setenv("NANOLM_ROUNDS", "2")
+    assert (rounds_allowed(6), rounds_allowed(1)) == (2, 1)
 
 
 def test_with_one_round_asked_for_by_the_environment_each_call_runs_once(monkeypatch):
