@@ -50,7 +50,7 @@ class BlockAllocator:
         return self._references[self._known(block)]
 
     def allocate(self) -> int:
-        """Return a free block, which from now on has one holder.
+        """Return the free block that lies on top of the stack, the one freed last; from now on it has one holder.
 
         Raises:
             OutOfBlocks: none is free.
@@ -130,7 +130,7 @@ class BlockTable:
         """Return the slots of the positions start … stop - 1; slot s is place s % block_size of block s // block_size.
 
         Raises:
-            ValueError: positions that are not reserved.
+            ValueError: positions that are not reserved; the message calls them positions.
         """
         raise NotYetWritten(
             "exercise 6.5 BlockTable is not written yet: read "

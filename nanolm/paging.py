@@ -48,7 +48,7 @@ class BlockAllocator:
         return self._references[self._known(block)]
 
     def allocate(self) -> int:
-        """Return a free block, which from now on has one holder.
+        """Return the free block that lies on top of the stack, the one freed last; from now on it has one holder.
 
         Raises:
             OutOfBlocks: none is free.
@@ -135,7 +135,7 @@ class BlockTable:
         """Return the slots of the positions start … stop - 1; slot s is place s % block_size of block s // block_size.
 
         Raises:
-            ValueError: positions that are not reserved.
+            ValueError: positions that are not reserved; the message calls them positions.
         """
         if not 0 <= start <= stop <= self.length:
             raise ValueError(f"positions {start} to {stop} were asked for; this table has 0 to {self.length}")

@@ -145,8 +145,9 @@ class Scheduler:
 
         Strictly in order: if the first one waiting does not fit, nobody behind it is admitted. It fits if blocks for
         all its pending tokens are free, not only for those of this pass. What the prefix cache holds of its beginning
-        is not run again, except for the last token: its pass gives the scores of the next one. A pass runs at most
-        `budget` tokens of newcomers in all, and at most max_running requests run.
+        is not run again, except for the last token: its pass gives the scores of the next one. The tokens that it
+        spares are added to the request's n_prefix_tokens, if it is admitted. A pass runs at most `budget` tokens of
+        newcomers in all, and at most max_running requests run.
 
         Args:
             plan: is added to: work, and the requests admitted.
@@ -173,7 +174,8 @@ class Scheduler:
         """Take all blocks of a running request and let it wait, before everybody else who waits.
 
         Its tokens stay, those it has written too; its draft is dropped. Nothing of it counts as computed any more, so
-        that, once admitted again, it runs all of them, less what the prefix cache still has.
+        that, once admitted again, it runs all of them, less what the prefix cache still has. Its n_preemptions grows
+        by one.
         """
         self.running.remove(job)
         self._forget_blocks(job)

@@ -22,8 +22,8 @@
 # - compute how many requests fit in a memory, with and without paging, and how long a pass with all of them takes;
 # - read a server's waits: queue, prefill, time per token, and say which knob moves which.
 #
-# **Time:** two hours and a quarter for the six exercises, forty minutes for the two written questions, an hour and a half
-# of reading and measuring. **Needs:** the idea of a KV cache (week 2). No exercise of another week has to be solved.
+# **Time:** about two hours for the six exercises, forty minutes for the two written questions, an hour and a half of
+# reading and measuring. **Needs:** the idea of a KV cache (week 2). No exercise of another week has to be solved.
 
 # %% [markdown]
 # ## How to work
@@ -37,8 +37,8 @@
 # Cells that measure use *your* functions where they say `needs`, with the numbers of the exercises. Where you see a
 # *Prediction*, write a number down before you run the next cell.
 #
-# Where a docstring says *Raises*, the message has to name the argument. `require_count(0, n=n)`, which is imported for
-# you, refuses what is no whole number of at least 0, and words it so.
+# Where a docstring says *Raises*, the message has to name the argument, or use the word that the docstring gives.
+# `require_count(0, n=n)`, which is imported for you, refuses what is no whole number of at least 0, and words it so.
 
 # %%
 import copy
@@ -131,8 +131,9 @@ for name, run in (("static", static), ("continuous", continuous)):
 # | W, P | the chip's bandwidth (bytes a second) and peak arithmetic (operations a second) | `Hardware` |
 # | L, K, H | layers, key/value heads, numbers in a head: a token's cache is 2 · L · K · H numbers | |
 #
-# GB is 10⁹ bytes. A **step** or **pass** is one run of the model. **TTFT** is the time to the first token, **TPOT** the
-# time per output token after it. The **makespan** is the time until the last of a group of requests is done.
+# GB is 10⁹ bytes. A **step** or **pass** is one run of the model. **Prefill** is what runs the tokens of a prompt, many in
+# a pass; **decode** is what writes, one token of each request a pass. **TTFT** is the time to the first token, **TPOT** the
+# time per output token after it.
 
 # %% [markdown]
 # ### Prediction 1
@@ -164,6 +165,7 @@ seconds = side_by_side({n: decode_pass(n) for n in batches}, repeats=25)
 for n in batches:
     print(f"{n:2} requests: {seconds[n] * 1e3:6.2f} ms a pass, {n / seconds[n]:7,.0f} tokens/s")
 print(f"16 requests take {seconds[16] / seconds[1]:.1f} times as long as one; you said {my_guess_for_16:.1f}")
+print(f"so together they get {16 * seconds[1] / seconds[16]:.1f} times the tokens a second")
 
 # %%
 fig, axes = figures.figure(8.4, 3.4, columns=2)
@@ -232,8 +234,8 @@ from nanolm.batching import ServingRun  # exercise: utilisation, finished_at, wa
 # difficulty: 1
 # tested: Request 0 in a slot, steps in which nothing runs, a run without a step, and ends, waits and latencies of
 #   requests that arrive at step 1.
-# why: These four numbers are what a scheduler is judged by, and half of all benchmark quarrels are about how they are
-#   counted.
+# why: These four numbers are what a scheduler is judged by. Two benchmarks that count them in different ways cannot be
+#   compared.
 # hint: An empty slot is None; request 0 is not empty. Steps are numbered from 0, so a request whose last step is number 2
 #   had ended when 3 steps had been run. A request that never ran is not in `_steps_at_work`: `get` with a default.
 
@@ -251,7 +253,7 @@ from nanolm.batching import simulate_static_batching  # exercise: simulate_stati
 # minutes: 15
 # difficulty: 2
 # tested: 4, 1, 1, 1 in two slots; 64 requests with one long; a batch formed of those who have arrived, full or not; order
-#   and slots; random loads against a reckoning by batches; no requests, requests for nothing, and refusal of bad input.
+#   and slots; random loads against an independent count, batch by batch; no requests, requests for nothing, and refusal of bad input.
 # why: It is how most first attempts at a model server work, and you should know its price before you pay it.
 # hint: An outer loop while somebody waits: form a batch. An inner loop over the steps of that batch, as many as its
 #   largest need; in step `done` a request is at work if it needs more than that. If nobody has arrived, one empty step
@@ -263,7 +265,7 @@ from nanolm.batching import simulate_continuous_batching  # exercise: simulate_c
 # minutes: 20
 # difficulty: 2
 # tested: 4, 1, 1, 1 in two slots; a long request first and last; joining while others run; the lowest free slot first;
-#   random loads against a queue with several clerks; no requests, requests for nothing, and refusal of bad input.
+#   random loads against an independent count, request by request; no requests, requests for nothing, and refusal of bad input.
 # why: It is the idea that raised the throughput of servers several times over, in fifteen lines.
 # hint: Keep two lists: who sits in each slot, and how many steps each request has left (a copy: `needs` is the caller's).
 #   A step has three parts: fill the free slots, note the row, count down and empty the slots whose request is done. What
@@ -325,8 +327,8 @@ ax.set(xlabel="load, as a share of what the slots can do", ylabel="mean wait for
 ax.legend()
 figures.show(
     fig,
-    "Mean wait for a slot against the load. Static batching waits tens of steps at every load, and from about a "
-    "quarter of it on the wait leaves the picture. Continuous batching waits for next to nothing until the load is "
+    "Mean wait for a slot against the load. Static batching waits tens of steps at every load, and beyond a load of "
+    "about 30 % the wait leaves the picture. Continuous batching waits for next to nothing until the load is "
     "close to what the slots can do.",
 )
 at = shares.index(0.2)
@@ -335,9 +337,9 @@ print(f"continuous {waits['continuous'][at]:.1f}, you said {my_continuous_wait:g
 
 # %% [markdown]
 # The blue line stays on the floor until the slots are nearly full. The red one starts high, because a newcomer waits for
-# a whole batch to end even when most slots are empty. And from about a quarter of the load on the bus is too slow: of its
-# seats it fills mean over maximum, here 38 over up to 149, and the queue then grows for as long as requests come. (Its
-# height there says only how long we looked.) That is why chat servers batch continuously: the same machine, three times
+# a whole batch to end even when most slots are empty. And beyond a load of about 30 % the bus is too slow. Of its seats it
+# fills mean over maximum. The longest of 32 answers has 116 tokens on average, so that is 38/116, a third at best. The
+# queue then grows for as long as requests come. (Its height there says only how long we looked.) That is why chat servers batch continuously: the same machine, three times
 # the load, and no wait for strangers.
 
 # %% [markdown]
@@ -369,7 +371,8 @@ print(f"continuous {waits['continuous'][at]:.1f}, you said {my_continuous_wait:g
 # At B = 256 the pass reads 256 · 0.1342 = **34.4 GB of caches** and 15 GB of weights: 34.4 of 49.4 GB are caches. The
 # throughput levels off at W/s = 25,000 tokens/s, since each token has to read its own cache, and nobody shares that.
 #
-# And 476 is where memory ends: 80 GB − 16 GB of weights = 64 GB, 64·10⁹ / 134,217,728 = 476.8. **The batch is limited by the
+# And 476 is where memory ends. It holds 16 GB of weights, for the embedding has to be there too: 80 − 16 = 64 GB are left,
+# and 64·10⁹ / 134,217,728 = 476.8. **The batch is limited by the
 # cache, not by the arithmetic.** To serve more requests, waste less cache.
 
 # %%
@@ -414,8 +417,9 @@ figures.show(
 )
 
 # %% [markdown]
-# Left, the blue band is what all share, the yellow wedge what nobody shares. Right, the solid line is flat from 298 requests on:
-# there a request more adds 0.0401 ms of reading and 0.0150 ms of arithmetic to the pass, and 1 / 0.0551 ms is 18,160.
+# Left, the blue band is what all share, the orange wedge what nobody shares. Right, the solid line is flat from 298
+# requests on. There a request more adds 0.04007 ms of reading and 0.01500 ms of arithmetic to the pass, and 1 / 0.05507 ms
+# is about 18,160 a second.
 #
 # ## Two ways to keep a cache
 #
@@ -431,6 +435,9 @@ figures.show(
 # about (g − 1)/2 on average. Holes between blocks cannot be too small, since all blocks are equal.
 #
 # $$\text{blocks}(S) = \left\lceil \frac{S}{g} \right\rceil \qquad \text{slot}(p) = g \cdot \text{table}\!\left[\left\lfloor \frac{p}{g} \right\rfloor\right] + p \bmod g$$
+#
+# (The word *slot* has a second meaning here: the place of one position in the pool. The pool's slots are numbered through,
+# block after block.)
 #
 # **By hand.** Blocks of g = 4. A request holds the blocks 7, 2, 5, in this order, and has 10 positions. Where is position
 # 9? 9 // 4 = 2, the third block, which is block 5; 9 mod 4 = 1, the second place in it. Slot 4 · 5 + 1 = **21**. Position
@@ -459,8 +466,8 @@ from nanolm.paging import BlockAllocator  # exercise: allocate, share, free
 # %% [markdown]
 # Now the index card. `append(n)` reserves n more positions, and there is one subtlety.
 #
-# **Forks.** Sometimes a text is to be continued in several ways: four answers to one question, beams, an attempt and its
-# retry. `fork` gives a second table over the *same* blocks; each has one more holder. Nothing is copied, as long as both
+# **Forks.** Sometimes a text is to be continued in several ways: four answers to one question, an attempt and its retry,
+# or a *beam search*, which writes several candidates on and keeps the likeliest. `fork` gives a second table over the *same* blocks; each has one more holder. Nothing is copied, as long as both
 # only read. What happens when they write? Take blocks of 4, and two tables of 6 positions over blocks 0 and 1:
 #
 # | | twin's table | original's table | references of 0, 1, 2 |
@@ -560,11 +567,11 @@ for which, table in enumerate((first, second)):
     print(f"blocks {table.blocks}: {table.length} positions come back in order: {same}")
 
 # %% [markdown]
-# ## Sizing: the mean, the tail, and the night when both meet
+# ## Sizing: by the mean or by the tail?
 #
 # How many requests may run at once? Suppose the pool has room for 20,000 positions, and texts have lengths as users'
-# texts do: many short ones and a few very long. If you divide by the mean length, the pool is full *on average*. Half of
-# the time it is worse than average.
+# texts do: many short ones and a few very long. If you divide by the mean length, the pool is just full *on average*. In
+# every group of requests that is longer than average, it is too small.
 #
 # ### Prediction 3
 #
@@ -630,7 +637,7 @@ print(f"sized by the mean, it is too small {share[at_mean]:.0%} of the time; you
 # | 4 | | 1 | b's third: done |
 #
 # a needed 5 + 2 = 7 positions, not 8: the last token is written and never run. TTFT of b: two passes. Had b been admitted
-# only after a, it would have been four.
+# only when a was done, it would have been five: three of a's, one for 8 tokens of b's prompt, one for the last.
 #
 # **Admission.** Strictly in order of arrival. If the first in the queue does not fit, nobody behind it overtakes, or a
 # long request would wait for ever on a busy server. It fits if there are blocks for *all* its pending tokens, although
@@ -651,6 +658,10 @@ print(f"sized by the mean, it is too small {share[at_mean]:.0%} of the time; you
 # | `self._free_up(n)` | whether n blocks are free, after evicting from the prefix cache if that helps |
 # | `job.table.blocks_needed(n)`, `job.table.append(n)` | this week's table |
 # | `self._forget_blocks(job)` | gives all its blocks back and counts nothing as computed |
+# | `job.n_pending`, `job.n_computed` | its tokens that have to run; its tokens that are in the cache |
+# | `job.draft` | a list of guessed tokens (week 4); empty where nothing guesses |
+# | `job.n_prefix_tokens`, `job.n_preemptions` | two counts that you keep: tokens that the prefix cache spared it, and how often it gave way |
+# | `plan.work`, `plan.admitted` | the lists that `admit` adds to |
 # | `Work(job, n)` | one entry of `plan.work` |
 
 # %%
@@ -805,8 +816,8 @@ axes[1].set(xlabel="pass", ylabel="pool in use, %", ylim=(0, 100))
 axes[0].legend()
 figures.show(
     fig,
-    "Two panels over the passes while requests wait. With reservation five requests run and between a tenth and a "
-    "third of the pool holds anything. With paging some twenty run, nearly all of the pool is in use, and the queue "
+    "Two panels over the passes while requests wait. With reservation five requests run and a fifth of the pool is in "
+    "use on average, never more than a third. With paging some twenty run, most of the pool is in use, and the queue "
     "is empty much sooner.",
 )
 
@@ -948,7 +959,7 @@ for (budget, (at, waits, ttft)), colour in zip(shown.items(), (figures.BLUE, fig
         markersize=4,
         label=f"{budget:,} tokens a pass",
     )
-    ax.plot(1e3 * ttft, 1e3 * waits[0] * 0, "v", color=colour, markersize=9, clip_on=False)
+    ax.plot(1e3 * ttft, 0, "v", color=colour, markersize=9, clip_on=False)
 ax.set(xlabel="ms since the long prompt arrived", ylabel="length of the pass, ms", ylim=(0, None))
 ax.legend(fontsize=8.5)
 figures.show(
@@ -973,8 +984,8 @@ figures.show(
 #
 # **By hand.** The longest prompt of the trace has 193 tokens; each continuation has 40 new ones, of which the last is
 # never run: 232 positions, 15 blocks of 16. Four separate requests: 60 blocks. Forked: the 12 full blocks of the prompt
-# are shared; the 13th is half empty when they part, so each gets its own, and each has 15 − 12 = 3 of its own at the end:
-# 12 + 4 · 3 = **24**.
+# are shared. The 13th holds a single position when they part, so each gets its own copy to write in. At the end each has
+# 15 − 12 = 3 blocks of its own: 12 + 4 · 3 = **24**.
 
 # %%
 # needs 6.4 to 6.6
@@ -994,7 +1005,7 @@ original = forked.add_request(prompt, 40, drawn, seed=0)
 answers[original] = forked.step()[0].tokens
 for seed in (1, 2, 3):
     answers[forked.fork(original, seed)] = list(answers[original])
-apart = new_engine(n_blocks=100)
+apart = new_engine(n_blocks=100, max_tokens_per_step=1024)  # room for all four prompts in the first pass
 for seed in range(4):
     apart.add_request(prompt, 40, drawn, seed)
 used = {"four forks": run_to_end(forked, answers), "four requests": run_to_end(apart, {})}
@@ -1213,15 +1224,15 @@ figures.show(
 # *fastest* here, since nobody shares the pass. So whoever has just one user should not batch; and whoever quotes only
 # this number hides the queue. **Whole answer:** what a user feels; it contains all.
 #
-# The rates differ because the trace ends: the engine keeps up with it (it finishes soon after the last request has come,
-# so it cannot write more than was asked). Send it faster and it would write more.
+# One caution about the tokens a second. The engine keeps up with the trace: it ends soon after the last request has come,
+# and cannot write more than was asked. If requests came faster, it would write more, and its lead would grow.
 #
 # | lever | TTFT | TPOT | throughput | memory | quality |
 # |---|---|---|---|---|---|
 # | larger batch | queue shorter | longer | rises until caches dominate | a cache each | last bits |
-# | continuous instead of static | far shorter | a little more even or longer | rises, more so with unequal answers | the same | last bits |
+# | continuous instead of static | far shorter | a little longer when a newcomer's prompt joins the pass | rises, more so with unequal answers | the same | last bits |
 # | paging instead of reservation | queue shorter | longer, as the batch grows | rises with the batch | a few per cent wasted instead of most | none |
-# | chunked prefill | newcomer's longer | even | about the same | the same | last bits |
+# | chunked prefill | newcomer's longer | no long gaps | about the same | the same | last bits |
 # | preemption | for who gives way: longer | a gap for who gives way | a little less | lets the pool be full | none |
 
 # %% [markdown]
@@ -1239,9 +1250,9 @@ figures.show(
 # and writing on others, and send the caches across (*disaggregation*). Then nobody who writes ever waits for a prompt.
 # Chunks are the remedy within one machine.
 #
-# **Tensor parallelism.** A model that is too large for one GPU is split across several, every matrix in parts. Each GPU
-# then reads 1/n of the weights *and* of the caches, so TPOT falls, and the pools add up to one. Two exchanges a layer are
-# the price.
+# **Tensor parallelism.** A model that is too large for one GPU is split across several, every matrix in parts. Of four
+# GPUs each then reads a quarter of the weights *and* of the caches, so TPOT falls, and the pools add up to one. Two
+# exchanges a layer are the price.
 #
 # **Block size.** Small blocks waste less at the end and share more finely; large ones need shorter tables and are read in
 # longer stretches. 16 is a usual choice.
@@ -1478,9 +1489,9 @@ else:
 # last of the running is taken from, running requests are in order of arrival (nobody overtakes in admission, and whoever
 # gives way goes to the front), so r is taken from only if it is alone; but alone it fits into the pool. *It makes
 # progress in every pass in which it runs:* it comes first in the plan, and blocks are found for it by taking from others
-# until they suffice. Its first token is in order as well: if it waits, it is first in the queue, and it is admitted at
-# the latest when those who run have finished or given way; those who run before it would have arrived earlier,
-# contradicting the choice of r, so nobody runs and it fits. So in each pass r runs at least one pending token; finitely
+# until they suffice. *It does get to run:* if r waits, it is first in the queue, since nobody overtakes. Whoever ran at
+# that time would have arrived before r and be unfinished, against the choice of r. So nobody runs, the whole pool is free,
+# and r fits. So in each pass r runs at least one pending token; finitely
 # many are pending at any time, then it writes one; it needs finitely many; it finishes. Then the next is earliest. By
 # induction over the requests all finish.
 #
@@ -1490,9 +1501,8 @@ else:
 #
 # **Mark scheme (8).** (a) state is a function of earlier tokens, so the same numbers, 1; induction, 1. (b) recomputation
 # draws nothing, 1; the shared generator, 1. (c) the earliest request singled out, 1; it is never robbed, with the reason
-# (order and fits alone), 1; progress in each pass and induction over the
-# requests, 1. (d) the step named with what takes its place, 1. "It just recomputes, so it is the same" without why the
-# numbers are equal: at most 1 for (a).
+# (order and fits alone), 1; progress in each pass and induction over the requests, 1. (d) the step named with what takes
+# its place, 1. "It just recomputes, so it is the same" without why the numbers are equal: at most 1 for (a).
 # ### END SOLUTION
 
 # %% [markdown] written="what reservation wastes" points=6 minutes=15 difficulty=2

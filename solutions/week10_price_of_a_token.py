@@ -117,19 +117,21 @@ figures.show(
 # | B | sequences in the batch, users served at once | `batch_size` |
 # | n | parameters multiplied for a position | `n_params` |
 # | w | bytes of weights | `weight_bytes` |
-# | k | bytes of one sequence's cache | `kv_bytes` |
+# | s | bytes of one sequence's cache | `kv_bytes` |
 # | W | bytes that the chip reads in a second | `hardware.bandwidth_bytes_per_second` |
 # | P | operations that it does in a second | `hardware.peak_flops_per_second` |
 # | t | time of a step: the time per output token, TPOT | `step_seconds`, `tpot_seconds` |
-# | S | positions in a cache | |
+# | γ | tokens guessed ahead in a pass (week 4) | |
 #
-# GB is 10⁹ bytes. Dollars are for a million written tokens, as price lists have it.
+# GB is 10⁹ bytes. Dollars are for a million written tokens, as price lists have it. **TTFT** is the time from a request's
+# arrival to its first token. The **95th percentile**, p95, of a wait is what 95 % of the waits stay within.
 
 # %% [markdown]
 # ### Prediction 1
 #
 # Alone a token costs 4.26 dollars a million. How many users must share the chip until it costs a tenth of that? And with as
-# many as you like, memory or not: how many times cheaper than alone can it get at most?
+# many as you like, memory or not: how many times cheaper than alone can it get at most? Write both down now, for the next
+# section has figures that help.
 
 # %%
 my_users_for_a_tenth, my_times_cheaper_at_most = 10, 1000  # change both
@@ -176,7 +178,7 @@ my_users_for_a_tenth, my_times_cheaper_at_most = 10, 1000  # change both
 # between those products, with little arithmetic to hide behind, so that comes on top:
 #
 # $$
-# t(B) = B\,\frac{k}{W} + \max\!\left( \frac{w}{W},\; \frac{2\, n\, B}{P} \right)
+# t(B) = B\,\frac{s}{W} + \max\!\left( \frac{w}{W},\; \frac{2\, n\, B}{P} \right)
 # $$
 #
 # $$
@@ -192,7 +194,7 @@ from nanolm.budget import decode_step_time  # exercise: decode_step_time
 # difficulty: 2
 # tested: The table above; 1,024 tokens of context up to 476 users; int8; a 13B; batches so large that arithmetic is the longer
 #   part; that a larger batch is never faster and never dearer a token, for 50 random models; bad input.
-# why: Every estimate of a service starts with this line. Who forgets the B in front of k/W promises 32 users 5 ms.
+# why: Every estimate of a service starts with this line. Who forgets the B in front of s/W promises 32 users 5 ms.
 # hint: Three times: all caches, the weights, the arithmetic of the whole batch. Which two overlap?
 
 # %%
@@ -244,7 +246,7 @@ print(f"at most: you said {my_times_cheaper_at_most} times cheaper, it is {price
 #
 # Two batches mark the way down:
 #
-# - **B = w / k**, where all caches together weigh as much as the weights: 16.06 / 1.074 = 14.96, so **from 15 on**. There the
+# - **B = w / s**, where all caches together weigh as much as the weights: 16.06 / 1.074 = 14.96, so **from 15 on**. There the
 #   price is twice the caches' floor. Up to it, more users are the best lever. Beyond it, smaller caches are.
 # - **The critical batch**, where multiplying the weights takes as long as reading them: 2 bytes / W = 2 B / P, so B = P / W =
 #   989 / 3.35 = 295.2, **295**. Up to it one more position is free arithmetic. That is also the room for speculation (week 4):
@@ -269,7 +271,7 @@ from nanolm.budget import critical_batch  # exercise: critical_batch
 # hint: For one parameter: weight_bits / 8 bytes to read, 2 · B operations to do. Solve for B, round down.
 
 # %%
-# needs 10.4 and 10.5
+# needs 10.3 and 10.4
 for context in (1024, 8192, 32_768):
     cache = kv_cache_bytes(LLAMA_3_8B, context)
     most = max_concurrent_requests(H100.memory_bytes, WEIGHTS, cache)
@@ -303,12 +305,12 @@ from nanolm.budget import max_batch_for_tpot  # exercise: max_batch_for_tpot
 #   takes a `key`. Arithmetic alone takes 2 n B / P, so no B above goal · P / (2 n) can meet it: the search has an end.
 
 # %% [markdown]
-# Two services on this curve. In a **chat** a person reads along. Ten tokens a second are faster than anybody reads, but a
-# fast stream feels alive: say a goal of 20 ms, 50 tokens a second. An **agent** writes step after step, and a program waits
+# Two services on this curve. In a **chat** a person reads along. Ten tokens a second are faster than most people read,
+# but a fast stream feels alive: say a goal of 20 ms, 50 tokens a second. An **agent** writes step after step, and a program waits
 # for each to end: say 10 ms.
 
 # %%
-# needs 10.1 to 10.3
+# needs 10.1, 10.2 and 10.5
 room = max_concurrent_requests(H100.memory_bytes, WEIGHTS, CACHE)
 batch = list(range(1, room + 1))
 steps_ms = [1e3 * decode_step_time(B, N_PARAMS, WEIGHTS, CACHE, H100) for B in batch]
@@ -402,13 +404,15 @@ figures.show(
 # %% [markdown]
 # Read the ends of the curves.
 #
-# - **Context.** Alone, a long context hardly costs anything: the weights outweigh it. In a batch it costs almost in
-#   proportion, because floor and ceiling both are the cache. That is why price lists have a step at long contexts.
+# - **Context.** Alone, a long context costs little, since the weights outweigh it: 4.9 ms with 2,048 tokens, 6.1 ms with
+#   32,768. Where memory ends it costs in proportion, since there nearly everything is cache: 16 times the tokens, 16 times
+#   the price (0.086 and 1.38 dollars). That is why price lists have a step at long contexts.
 # - **Bits of the weights** move the upper end: they make a small batch fast. At the lower end they do little.
 # - **Bits of the cache** move the lower end: they make a large batch cheap, and twice as many fit. Alone they do little. With 4
 #   bits of everything the curve ends flat: there arithmetic has become the longer part, and waiting longer buys nothing at all.
-# - **Chips** differ here only by their bandwidth and its price. Dollars an hour over TB/s: 0.98 for the A100, 0.90 for the
-#   H100, 0.83 for the H200. For work that waits for memory this quotient *is* the price of a token.
+# - **Chips** differ here by their bandwidth, its price, and the memory that ends the curve. Dollars an hour over TB/s: 0.98
+#   for the A100, 0.90 for the H100, 0.83 for the H200. For work that waits for memory a token's price is in proportion to
+#   this quotient.
 #
 # The same, by numbers, at three places of the curve:
 
@@ -436,8 +440,8 @@ for name, (of_weights, of_cache) in changes.items():
 
 # %% [markdown]
 # At 16 users int8 weights and an int8 cache save nearly the same, since 16 is just above the crossover of 15. Left of it you would
-# take the weights first, right of it the cache. And look at the last line: with a key/value head for every query head this
-# service could not exist. Grouped heads were decided when the model was trained; you choose them when you choose the model.
+# take the weights first, right of it the cache. And look at the last line: with a key/value head for every query head
+# not even 16 users would fit. Grouped heads were decided when the model was trained; you choose them when you choose the model.
 
 # %% [markdown]
 # ## Many settings, one front
@@ -455,6 +459,7 @@ from nanolm.pricing import pareto_front  # exercise: pareto_front
 # why: A hundred settings become a handful, and an argument about taste becomes one about a goal.
 # hint: Sort by the first number, then the second. Going along, a point is beaten unless its second number is below all
 #   before it. What about a point that equals the one before? Sort by numbers alone: labels may be of any kind.
+#   To refuse a number of a point, `require_not_negative(points=number)` will do.
 
 # %%
 # needs 10.1, 10.2 and 10.6
@@ -510,9 +515,12 @@ for goal in (2, 5, 10):
 # memory, loses the cheap end to the H100. Both have the same arithmetic, and the H100's is a quarter cheaper. Past the
 # critical batch arithmetic is what you pay for.
 #
-# The A100 is on no front at these prices. Below 0.83 · 2.04 = 1.70 dollars an hour it would begin to compete, or where somebody
-# owns one and has nothing else to do with it. A front knows only the numbers you gave it. **Quality is not in it**: that is why there are
-# three, and whether you may stand on the second or third is decided by your own evaluation (week 5), not by a plot.
+# The A100 is on no front at these prices. At 0.83 · 2.04 = 1.70 dollars an hour its bandwidth would cost as much as the H200's,
+# and still it would be beaten: it reads more slowly, and it does a third of the arithmetic. Only at about 1.45 dollars does it
+# reach a front, the one of 16 bits (`dataclasses.replace(A100, dollars_per_hour=1.45)` in the cell shows it).
+#
+# A front knows only the numbers you gave it. **Quality is not in it**: that is why there are three. Whether you may stand on
+# the second or third is decided by your own evaluation (week 5), not by a plot.
 
 # %% [markdown]
 # ## What a request costs, and what a price list adds
@@ -562,7 +570,7 @@ trace = load_trace()
 requests = all_at_once([request for request in trace if request.n_output_tokens <= 32][:16])
 needs = [request.n_output_tokens for request in requests]
 n_tokens, slots_tried = sum(needs), [1, 2, 4, 8, 16]
-passes = {S: simulate_continuous_batching(needs, S).n_steps for S in slots_tried}
+passes = {slots: simulate_continuous_batching(needs, slots).n_steps for slots in slots_tried}
 
 
 def serve(slots, n_requests=None):
@@ -583,8 +591,8 @@ def shortest(tried, seconds=3):
 
 serve(8, 8)  # to warm up
 served = shortest([1, 8])
-for S, (run, _) in served.items():
-    print(f"{S} slot{'s' if S > 1 else ' '}: {run.tokens_per_second:6,.0f} tokens/s, {passes[S]:3} passes")
+for slots, (run, _) in served.items():
+    print(f"{slots} slot{'s' if slots > 1 else ' '}: {run.tokens_per_second:6,.0f} tokens/s, {passes[slots]:3} passes")
 
 # %% [markdown]
 # ### Prediction 2
@@ -602,7 +610,7 @@ alone, eight = served[1][0].seconds / n_tokens, served[8][0].seconds / n_tokens
 fixed = max(1e-6, (alone - eight) / (passes[1] - passes[8]) * n_tokens)
 variable = max(1e-6, alone - fixed)
 print(f"fixed {fixed * 1e3:.2f} ms a pass, variable {variable * 1e3:.2f} ms a token")
-predicted = {S: (fixed * passes[S] + variable * n_tokens) / n_tokens for S in slots_tried}
+predicted = {slots: (fixed * passes[slots] + variable * n_tokens) / n_tokens for slots in slots_tried}
 
 
 def dollars_of(seconds_per_token):
@@ -611,9 +619,10 @@ def dollars_of(seconds_per_token):
 
 served |= shortest([2, 4, 16])  # some ten seconds
 print("slots  tokens a pass   predicted, tokens/s   measured   dollars a million   TPOT, median ms")
-for S in slots_tried:
-    run, _ = served[S]
-    print(f"{S:5} {n_tokens / passes[S]:14.2f} {1 / predicted[S]:21,.0f} {run.tokens_per_second:10,.0f} ", end="")
+for slots in slots_tried:
+    run, _ = served[slots]
+    print(f"{slots:5} {n_tokens / passes[slots]:14.2f} {1 / predicted[slots]:21,.0f} ", end="")
+    print(f"{run.tokens_per_second:10,.0f} ", end="")
     print(f"{dollars_of(1 / run.tokens_per_second):19.3f} {1e3 * run.inter_token_seconds():17.2f}")
 at_16 = served[16][0].tokens_per_second
 print(f"16 slots: you said {my_rate_at_16} tokens/s and {my_price_at_16} dollars; ", end="")
@@ -621,20 +630,20 @@ print(f"it is {at_16:,.0f} and {dollars_of(1 / at_16):.3f}")
 
 # %%
 fig, axes = figures.figure(8.4, 3.8, columns=2, sharey=True)
-found = [dollars_of(1 / served[S][0].tokens_per_second) for S in slots_tried]
+found = [dollars_of(1 / served[slots][0].tokens_per_second) for slots in slots_tried]
 axes[0].plot(
-    slots_tried, [dollars_of(predicted[S]) for S in slots_tried], color=figures.BLUE, label="predicted from two"
+    slots_tried, [dollars_of(predicted[n]) for n in slots_tried], color=figures.BLUE, label="predicted from two"
 )
 axes[0].plot(slots_tried, found, "o", color=figures.ORANGE, label="measured")
 axes[0].plot([1, 8], [found[0], found[3]], "o", color="black", label="the two measured first")
 axes[0].axhline(dollars_of(variable), linestyle="--", color=figures.GREY, label="variable cost alone")
 axes[0].set(xscale="log", xlabel="slots", ylabel="dollars a million tokens", ylim=(0, None))
-axes[0].set_xticks(slots_tried, [f"{S}" for S in slots_tried])
+axes[0].set_xticks(slots_tried, [f"{slots}" for slots in slots_tried])
 axes[0].legend(fontsize=8.5)
-waits = [1e3 * served[S][0].inter_token_seconds() for S in slots_tried]
+waits = [1e3 * served[slots][0].inter_token_seconds() for slots in slots_tried]
 axes[1].plot(waits, found, "o-", color=figures.ORANGE)
-for S, wait, dollars in zip(slots_tried, waits, found, strict=True):
-    axes[1].annotate(f"{S}", (wait, dollars), (4, 5), textcoords="offset points", fontsize=9)
+for slots, wait, dollars in zip(slots_tried, waits, found, strict=True):
+    axes[1].annotate(f"{slots}", (wait, dollars), (4, 5), textcoords="offset points", fontsize=9)
 axes[1].set(xlabel="TPOT, median, ms", xlim=(0, 1.12 * max(waits)), ylim=(0, 1.12 * max(found)))
 axes[0].minorticks_off()
 figures.show(
@@ -785,8 +794,9 @@ except subprocess.TimeoutExpired:
 # is missed, so a script can rely on it.
 #
 # **On a real model.** `course capstone --model smollm2 --requests 6 --rate 0 --rounds 1 --threads 2` serves SmolLM2, 135·10⁶
-# parameters, with the same parts of yours, in one to two minutes; the README names the packages that it needs. It has 60
-# times the shipped model's parameters, so on a CPU it reads weights most of the time. Predict before you run: which of your choices matter more there than here?
+# parameters, with the same parts of yours, in one to two minutes; the README names the packages that it needs. It has 54
+# times the shipped model's parameters, so on a CPU it reads weights most of the time. Predict before you run: which of your
+# choices matter more there than here?
 #
 # <details><summary>Answer</summary>The fixed cost is now mostly reading weights. <code>--weight-bits 8</code> cuts it, where
 # it did next to nothing for the small model. More slots pay for longer, and guessing ahead (<code>--prompt-lookup</code>)
@@ -832,8 +842,8 @@ else:
 
 # %% [markdown]
 # The texts are equal: at temperature 0 speculation changes nothing but the time. Whether it *saves* time here is another
-# matter (the first call also warms up). A draft of one layer costs a good part of a pass of five, and the library's own work
-# around each round weighs more than either model. On a GPU with a large target it is the other way round.
+# matter (the first call also warms up). For models this small the library's own work around each round and each pass counts
+# beside that of the models, and a draft of one layer pays it too. With a large target on a GPU it hardly counts.
 #
 # On a GPU server, the settings of this week are options of vLLM (not run here):
 #
@@ -894,7 +904,7 @@ else:
 #
 # | lever (week) | it cuts | the number | TTFT | TPOT | throughput, price | memory | quality |
 # |---|---|---|---|---|---|---|---|
-# | one list instead of one word (1) | waiting for memory | a written token costs 300 prompt tokens | – | – | the reason for all below | – | same |
+# | many positions in a pass (1) | waiting for memory | a written token costs 300 prompt tokens | – | – | the reason for all below | – | same |
 # | KV cache (2) | arithmetic | 248 positions down to 23 | – | many times | many times | a cache for each | same |
 # | grouped heads (2) | bytes of cache | a quarter | – | long contexts | 4 times the batch | less | trained in |
 # | sampling (3) | – | a draw costs little; equal only in equal batches | – | little | little | – | yours to choose |
@@ -904,7 +914,7 @@ else:
 # | prompt caching (7) | arithmetic of prompts | 85 % of the prompt's price | much | – | where prompts dominate | blocks that stay | same |
 # | mixture of experts (8) | arithmetic, bytes in small batches | 37 of 671·10⁹ active | much | in small batches | needs a large batch | all experts | trained in |
 # | tiled attention, latent cache, windows (9) | scores in memory; bytes of cache | 3.6 times less than grouped heads | long prompts | long contexts | larger batches | less | tiling exact, the rest trained in |
-# | choosing the batch (10) | dollars | 4.26 down to 0.35 | a longer queue | 5.1 up to 20 ms | 12 times | caches | same |
+# | choosing the batch (10) | dollars | 4.26 down to 0.35 | a shorter queue | 5.1 up to 20 ms | 12 times | caches | same |
 #
 # Read a column, not a row: a service has *one* complaint at a time. And note how few rows cost quality. Most of what makes
 # inference cheap is not reading the same thing twice.
@@ -1007,7 +1017,7 @@ else:
 # draft's cost and idle arithmetic; none in a batch that fills the arithmetic, or with a poor or slow draft. · By N / K, 4 for
 # 32 and 8 heads; latent attention, windows, layers that share, 8 and 4 bits, off-loading. · TTFT; TPOT, in small batches; neither.
 # · The one with the better 95th percentile of TTFT and TPOT; count the requests that meet both goals. · With 8,192 tokens 59
-# caches fill the memory and arithmetic would allow 295; with about 1,024 tokens or an 8-bit cache it turns. · Anything that
+# caches fill the memory and arithmetic would allow 295; with 1,024 tokens 476 would fit, and it turns. · Anything that
 # is no axis of it: quality, above all.
 # </details>
 
@@ -1036,34 +1046,34 @@ else:
 # the other; the ceiling of the batch is the cache; check quality after each step.
 
 # %% [markdown] written="the floor of the price" points=8 minutes=20 difficulty=3
-# **Derive the floor of the price.** A model multiplies n parameters a position and has w bytes of weights and k bytes of cache a
+# **Derive the floor of the price.** A model multiplies n parameters a position and has w bytes of weights and s bytes of cache a
 # sequence. The chip reads W bytes and does P operations a second and costs d dollars an hour. (a) From the time of a step,
 # derive the chip's time per token as a function of B, below and above the critical batch, and its limit for large B.
 # (b) Write the floor of the price for a million tokens, and say in words which two things it pays for and why no batch can
 # share them. (c) Give the batch at which the price is twice the floor, where B stays below the critical batch and arithmetic may be
-# neglected in the floor. Evaluate it for w = 16.06 GB, k = 1.074 GB. (d) Memory holds M bytes. Show that the floor of (c) can be
+# neglected in the floor. Evaluate it for w = 16.06 GB, s = 1.074 GB. (d) Memory holds M bytes. Show that the floor of (c) can be
 # approached to within a fraction w / (M − w), and evaluate it for 80 GB. Which change to the model or the number formats lowers
 # the *floor*, which only this fraction?
 #
 # ### BEGIN SOLUTION
-# **Model answer.** (a) t(B) = B k/W + max(w/W, 2nB/P). Per token, t/B = k/W + max(w/(W B), 2n/P). Below the critical batch,
-# where w/W ≥ 2nB/P, it is k/W + w/(W B), falling as 1/B. Above it is k/W + 2n/P, constant. The limit is k/W + 2n/P, reached at
+# **Model answer.** (a) t(B) = B s/W + max(w/W, 2nB/P). Per token, t/B = s/W + max(w/(W B), 2n/P). Below the critical batch,
+# where w/W ≥ 2nB/P, it is s/W + w/(W B), falling as 1/B. Above it is s/W + 2n/P, constant. The limit is s/W + 2n/P, reached at
 # the critical batch w P/(2 n W).
 #
-# (b) Floor = d/3600 · (k/W + 2n/P) · 10⁶. It pays for reading the sequence's own cache and for multiplying its own position.
+# (b) Floor = d/3600 · (s/W + 2n/P) · 10⁶. It pays for reading the sequence's own cache and for multiplying its own position.
 # The weights are the same for all, so one reading serves everybody; a cache holds one sequence's keys and values, which nobody
 # else can use, and each position has another input, so its products are its own. (For 3 dollars: 0.3205 + 0.0152 = 0.3357 ms, 0.28
 # dollars; with the cache alone 0.27.)
 #
-# (c) Neglecting 2n/P the floor is k/W a token. Twice that: k/W + w/(W B) = 2k/W, so B = w/k = 14.96: the batch whose caches weigh
+# (c) Neglecting 2n/P the floor is s/W a token. Twice that: s/W + w/(W B) = 2s/W, so B = w/s = 14.96: the batch whose caches weigh
 # as much as the weights. From 15 on the price is at most twice the floor.
 #
-# (d) At most B = (M − w)/k sequences fit. There the weights' part is w/(W B) = (k/W) · w/(M − w): the price lies above the floor by
+# (d) At most B = (M − w)/s sequences fit. There the weights' part is w/(W B) = (s/W) · w/(M − w): the price lies above the floor by
 # the fraction w/(M − w) = 16.06 / 63.94 = 25 %. Fewer bytes of cache (fewer key/value heads, latent attention, 8 bits, shorter
 # context) and a faster or cheaper chip lower the floor. Fewer bytes of weights or more memory lower only the fraction.
 #
 # **Mark scheme (8).** (a) the two branches, 1; the limit with both terms, 1. (b) formula, 1; which two things and why they cannot
-# be shared, 1. (c) B = w/k with derivation, 1; 15 (or 14.96), 1. (d) the fraction derived, 1; cache against weights told apart,
+# be shared, 1. (c) B = w/s with derivation, 1; 15 (or 14.96), 1. (d) the fraction derived, 1; cache against weights told apart,
 # 1. The cache's term alone in (b), if said to be an approximation: no deduction.
 # ### END SOLUTION
 
@@ -1081,8 +1091,9 @@ else:
 #
 # *Choices and prediction.* A pass takes 3.4 ms alone and 0.25 ms more for each request. 16 slots: 3.4 + 15 · 0.25 = 7.2 ms. Prompts cost
 # 0.08 ms a token. At most 128 tokens a step bound a pass at 7.2 + 112 · 0.08 = 16 ms, so TPOT p95 about 16 ms. All slots full: 16 / 7.2
-# ms = 2,200 tokens/s, with prompts (68 · 0.08 / 38 = 0.14 ms a token) about 1,700: a load of 36 %, little queue. TTFT: half a pass, a
-# pass, and a prompt of up to 149 tokens in two chunks: about 40 ms. Price: the load sets it, 0.10 / 3,600 / 611 · 10⁶ = 0.045 dollars.
+# ms = 2,200 tokens/s, with prompts (68 · 0.08 / 38 = 0.14 ms a token) about 1,700: a load of 36 %, little queue. TTFT: 95 % of the
+# prompts have up to 149 tokens, so two chunks. Half a pass, two passes and the prompt: 3.6 + 14.4 + 149 · 0.08 = 30 ms, with somebody
+# else's chunk (112 · 0.08 = 9 ms) in between about 40. Price: the load sets it, 0.10 / 3,600 / 611 · 10⁶ = 0.045 dollars.
 # Prefix cache on, as a third of the prompts begin alike; no look-up, as text sampled at 0.8 repeats little.
 #
 # *Result.* First token 48 ms, next 13 ms, 0.047 dollars; all targets met; 64 of 64 texts equal; 0.98 times the reference's throughput.
