@@ -60,8 +60,8 @@ def absorbed_attention(
 
     q · (up_keys[n] · c) is (up_keys[n]ᵀ · q) · c, so each query is brought to C numbers once, and the scale stays
     1 / √(H + R). The weights then mix latent vectors, and up_values[n] is applied to the mixture: once a query, not
-    once a position. All heads read the same C + R numbers a position, as in multi-query attention; a decode step,
-    which is bound by what it reads, gains by that what it loses in arithmetic. Arguments as for `naive_attention`.
+    once a position. All heads read the same C + R numbers a position, as in multi-query attention, and that makes a
+    decode step cheap, which waits for what it reads. Arguments as for `naive_attention`.
 
     Source: DeepSeek-V2, section 2.1.2.
     """

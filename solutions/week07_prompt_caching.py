@@ -71,8 +71,8 @@ print(f"{len(reading):,} tokens to read; the target keeps {token_bytes:,} bytes 
 # An examiner gives twenty candidates the same ten-page case and each of them a question of one line. Nobody would
 # have the case read aloud twenty times. It is read once, everybody takes notes, and then the questions come.
 #
-# For a model the notes are the keys and values of the case. Twenty conversations that begin with the same 1,000 tokens of
-# instructions need them computed once and kept once. What a **prefix cache** adds to the KV cache of week 2 is memory
+# For a model the notes are the keys and values of the case, and the case may be the instructions in front of every
+# conversation. What a **prefix cache** adds to the KV cache of week 2 is memory
 # *between* requests: when a request ends, its blocks are not thrown away. When the next one comes, its beginning is
 # looked up.
 
@@ -202,7 +202,7 @@ fig, ax = figures.figure()
 for (name, found), colour in zip(changed.items(), figures.LINES, strict=False):
     off = (found - kept).flatten(1).norm(dim=1) / kept.flatten(1).norm(dim=1)
     ax.plot(range(config.n_layers), off.clamp(min=1e-8), "o-", color=colour, label=name)
-ax.set(yscale="log", xlabel="layer", ylabel="difference of keys and values", ylim=(5e-9, 5))
+ax.set(yscale="log", xlabel="layer", ylabel="relative difference of keys and values", ylim=(5e-9, 5))
 ax.legend(loc="center right")
 figures.show(
     fig,
@@ -505,10 +505,10 @@ figures.show(
 # prompt fitted into the pass, all that fit beside it would have run all of it. *A block can be shared only after it has been
 # computed.* Servers that know this send one request ahead, or warm the cache when they start.
 #
-# **The blue dots should lie above their line.** Reuse spares computing the 1,000 positions, not *reading* them: each of the nineteen
-# still attends over 1,007 keys and values, and our engine gathers them anew for each. (On GPUs there are kernels that read a
-# shared prefix once for the whole batch.) That reading is the same with and without a prefix cache, and so is the time per
-# output token.
+# **The blue dots should lie above their line.** Reuse spares computing the 1,000 positions, not *reading* them: each of the
+# nineteen still attends over 1,007 keys and values, and our engine gathers them anew for each. (On GPUs there are kernels
+# that read a shared prefix once for the whole batch.) That reading is the same with and without a prefix cache, and so is
+# the time per output token.
 #
 # | | TTFT | TPOT | throughput | memory | quality |
 # |---|---|---|---|---|---|
@@ -667,11 +667,11 @@ figures.show(
 )
 
 # %% [markdown]
-# The popular load degrades gently: whoever is asked for often is rarely the one used longest ago. The rotation is LRU's worst
-# case: what was used longest ago is exactly what is needed next. Half the memory gives nothing at all. (It even takes
-# about 680 blocks, not 640: each request's own block lies in the tree as well and waits for its turn to go.) Nightly jobs that go
-# through all customers look like this. The remedy is not memory but order: serve those with the same prefix together. SGLang
-# does that with its queue, longest match first.
+# The popular load degrades gently: whoever is asked for often is rarely the one used longest ago. The rotation is LRU's
+# worst case: what was used longest ago is exactly what is needed next. Half the memory gives nothing at all. (It even takes
+# about 680 blocks, not 640: each request's own block lies in the tree as well and waits for its turn to go.) Nightly jobs
+# that go through all customers look like this. The remedy is not memory but order: serve those with the same prefix
+# together. SGLang does that with its queue, longest match first.
 #
 # ### A second home
 #
@@ -935,7 +935,7 @@ from nanolm.pricing import request_dollars  # exercise: request_dollars
 # 10,100: 9.2 times less. At a twentieth 600 tokens, 16.8 times less. And if the provider caches in multiples of 2,048: 10,000
 # = 4 · 2,048 + 1,808, so 8,192 are cached and 1,808 cost the plain price, always.
 #
-# As an equation, for requests of which m find nothing and the others read:
+# As an equation, for n requests of which m find nothing and the other n − m read:
 #
 # $$\text{dollars} = \frac{\text{price}}{10^6}\,\Big( C\,\big(w\,m + r\,(n - m)\big) + F\,n \Big)$$
 #
@@ -965,7 +965,7 @@ print(f"in multiples of 2,048: {units:.4f} dollars")
 # %% [markdown]
 # ### Prediction 6
 #
-# The same requests arrive by chance, every m minutes on average, and the entry lives 5 minutes. Up to which m does caching pay?
+# The same requests arrive by chance, every G minutes on average, and the entry lives 5 minutes. Up to which G does caching pay?
 # Below 5 minutes, at 5, or beyond?
 
 # %%
@@ -1004,13 +1004,13 @@ print(f"you said {my_longest_mean_gap_minutes:g} minutes; by chance it still pay
 # %% [markdown]
 # Evenly spaced, it is a cliff: beyond 5 minutes every request pays for writing and none ever reads, 24 % more than without.
 #
-# By chance it is a slope. Of gaps with mean m, a share h = 1 − e^(−τ/m) is shorter than τ. Caching pays while
+# By chance it is a slope. Of gaps with mean G, a share h = 1 − e^(−τ/G) is shorter than τ. Caching pays while
 # w (1 − h) + r h < 1, that is
 #
 # $$h > \frac{w - 1}{w - r} = \frac{0.25}{1.15} = 22\,\%$$
 #
 # which is a mean gap of 4.1 · τ, **20 minutes**: chance brings requests in bunches. The rule to remember: with these prices
-# caching pays as soon as one request in five finds the entry.
+# caching pays if one request in four finds the entry; at one in five it does not quite.
 
 # %% [markdown]
 # ## Depth: other things than a beginning
@@ -1076,11 +1076,12 @@ else:
 # vllm serve MODEL --enable-prefix-caching --block-size 16
 # ```
 #
-# (Recent versions have it on by default.) It has no tree. Each full block gets a **hash** of its tokens *and of the hash of the block before it*, and one dictionary
-# leads from hash to block. The hash of the parent does what our tree's branches do: the same tokens behind another prefix are
-# another entry. A salt that goes into the first hash separates customers. Freed blocks wait in a queue, and the one longest in
-# it is reused first, a prefix's last block before its first. `/metrics` counts tokens looked up and tokens hit. SGLang has the
-# radix tree that you have written, and its router a rule like that of exercise 7.3.
+# (Recent versions have it on by default.) It has no tree. Each full block gets a **hash** of its tokens *and of the hash of
+# the block before it*, and one dictionary leads from hash to block. The hash of the parent does what our tree's branches
+# do: the same tokens behind another prefix are another entry. A salt that goes into the first hash separates customers.
+# Freed blocks wait in a queue, and the one longest in it is reused first, a prefix's last block before its first.
+# `/metrics` counts tokens looked up and tokens hit. SGLang has the radix tree that you have written, and its router a rule
+# like that of exercise 7.3.
 
 # %% [markdown]
 # ## Common mistakes, and the test that names each

