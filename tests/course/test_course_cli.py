@@ -19,7 +19,7 @@ def course(*arguments):
     ("arguments", "complaint"),
     [
         (("status", "--impl", "nowhere"), "NANOLM_IMPL is 'nowhere', and there is no such package or folder"),
-        (("status", "--week", "99"), "week is 99; there are exercises for weeks 2"),
+        (("status", "--week", "99"), "week is 99; there are exercises for weeks 1, 2"),
         (("adopt", "README.md"), "README.md is no solution notebook"),
         (("build", "README.md"), "course build --force PATH"),
     ],
