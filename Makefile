@@ -7,7 +7,7 @@ STAMP := .venv/installed
 LAB_ARGS ?=
 TEST_ARGS ?=
 # One process a core; `make test SPREAD=` runs in one, in order.
-SPREAD ?= -n auto --dist loadgroup
+SPREAD ?= -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test nightly lint build

@@ -33,7 +33,7 @@ def check(name: str, answers: Mapping[str, Any] | None = None) -> None:
     part = _part(exercise, name)
     answers = _notebook() if answers is None else answers
     _require_defined(exercise, answers)
-    run = run_exercises([part], Notebook(answers), SECONDS)
+    run = run_exercises([part], Notebook(answers), SECONDS, brief=True)
     if run.error:
         raise CourseError(f"the tests of {exercise.name} could not be run: {run.error}")
     # A test of several methods at once says nothing about one of them.

@@ -47,10 +47,19 @@ class Collector:
         implementation: what is tested.
         targets: keep the tests that grade one of these, "module.function".
         test: instead, keep the test function of this name.
+        brief: once a test has met an unwritten exercise, the others of just the same exercises fail in its words
+            without being run. A student learns no more from them, and random tests take long to fail.
     """
 
-    def __init__(self, implementation: Implementation, targets: Collection[str] = (), test: str | None = None) -> None:
-        self.implementation, self.targets, self.test = implementation, set(targets), test
+    def __init__(
+        self,
+        implementation: Implementation,
+        targets: Collection[str] = (),
+        test: str | None = None,
+        brief: bool = False,
+    ) -> None:
+        self.implementation, self.targets, self.test, self.brief = implementation, set(targets), test, brief
+        self.unwritten: dict[tuple[str, ...], NotYetWritten] = {}
         self.items: list[pytest.Item] = []
         self.failures: dict[str, BaseException] = {}
         self.passes: set[str] = set()
@@ -73,10 +82,18 @@ class Collector:
         if report.failed:
             self.collection_errors.append(str(report.longrepr))
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        known = self.unwritten.get(targets_of(item))
+        if known is not None and self.brief:
+            raise known
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo):
         if call.excinfo is not None:
             self.failures.setdefault(item.nodeid, call.excinfo.value)
+            if isinstance(call.excinfo.value, NotYetWritten):
+                self.unwritten.setdefault(targets_of(item), call.excinfo.value)
             if isinstance(call.excinfo.value, TimeUp):
                 item.session.shouldstop = "the time is up"
         elif call.when == "call":

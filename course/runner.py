@@ -38,14 +38,20 @@ class Run:
         return bool(self.outcomes) and not self.error and all(outcome.passed for outcome in self.outcomes)
 
 
-def run_exercises(exercises: Sequence[Exercise], implementation: Implementation, seconds: float = 60) -> Run:
-    """Run the tests that grade the exercises against an implementation, for at most `seconds`."""
+def run_exercises(
+    exercises: Sequence[Exercise], implementation: Implementation, seconds: float = 60, brief: bool = False
+) -> Run:
+    """Run the tests that grade the exercises against an implementation, for at most `seconds`.
+
+    Args:
+        brief: of an unwritten exercise run one test, not all (`Collector`).
+    """
     if not TESTS.is_dir():
         raise CourseError(f"the tests are not in {TESTS}: install the course from its folder, with pip install -e")
     targets = {name for exercise in exercises for name in exercise.full_names}
     modules = dict.fromkeys(exercise.module for exercise in exercises)
     files = [path for module in modules for path in test_files(module)]
-    return _run(Collector(implementation, targets=targets), files, seconds)
+    return _run(Collector(implementation, targets=targets, brief=brief), files, seconds)
 
 
 def run_test(test: str, files: Sequence[Path], implementation: Implementation, seconds: float = 60) -> Run:

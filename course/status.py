@@ -33,7 +33,7 @@ def standings(exercises: list[Exercise], implementation: Implementation) -> list
     """Run the tests of all exercises once and return each exercise's own outcomes."""
     if not exercises:
         return []
-    run = run_exercises(exercises, implementation, _SECONDS)
+    run = run_exercises(exercises, implementation, _SECONDS, brief=True)
     return [
         Standing(exercise, [o for o in run.outcomes if not set(o.targets).isdisjoint(exercise.full_names)], run.error)
         for exercise in exercises

@@ -23,6 +23,10 @@ def windows_of(tokens: np.ndarray, length: int, limit: int | None = None) -> Ite
     yield from torch.from_numpy(rows).split(8)
 
 
+def _device(model: NanoLM) -> torch.device:
+    return getattr(model, "device", torch.device("cpu"))  # any function of tokens can be measured, on a CPU
+
+
 @torch.inference_mode()
 def bits_per_byte(
     model: NanoLM, tokens: np.ndarray, tokenizer: Tokenizer, length: int = 1024, limit: int | None = None
@@ -33,7 +37,7 @@ def bits_per_byte(
     """
     nats, n_bytes = 0.0, 0
     for block in windows_of(tokens, length, limit):
-        ids = block.to(model.device)
+        ids = block.to(_device(model))
         logits = model(ids[:, :-1]).float()
         nats += float(F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="sum"))
         n_bytes += sum(len(text.encode("utf-8")) for text in tokenizer.decode_batch(block[:, 1:].tolist()))
@@ -55,7 +59,7 @@ def solved(model: NanoLM, tokenizer: Tokenizer, problems: list[Problem]) -> list
         rows = [prompt + answer for prompt, answer in zip(prompts, answers, strict=True)]
         width = max(map(len, rows))
         # Padding on the right is harmless: no position sees what comes after it.
-        tokens = torch.tensor([row + [END_ID] * (width - len(row)) for row in rows], device=model.device)
+        tokens = torch.tensor([row + [END_ID] * (width - len(row)) for row in rows], device=_device(model))
         guesses = model(tokens).argmax(-1).tolist()
         for prompt, answer, guess in zip(prompts, answers, guesses, strict=True):
             right.append(guess[len(prompt) - 1 : len(prompt) - 1 + len(answer)] == answer)

@@ -1,6 +1,8 @@
 """The red check: untouched work earns nothing anywhere, the solutions earn everything, and the files are as built."""
 
+import os
 import shutil
+from unittest.mock import patch
 
 import nbformat
 import pytest
@@ -33,19 +35,23 @@ def test_every_graded_test_fails_on_untouched_exercises_as_not_written_in_one_li
         assert "\n" not in outcome.message and "python -m pytest" in outcome.message
 
 
-# Where tests run in several processes, those of a lesson stay together: it is graded once for all of them.
-@pytest.fixture(scope="module", params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in LESSONS])
+@pytest.fixture(scope="module", params=LESSONS)
 def graded(request, tmp_path_factory):
     """One assignment released, submitted solved and untouched, and autograded by nbgrader: (folder, name)."""
+    name, folder = request.param, tmp_path_factory.mktemp("grading")
+    with patch.dict(os.environ):  # nbgrader's configuration sets some
+        grade(name, folder)
+    return folder, name
+
+
+def grade(name, folder):
     from nbgrader.converters import Autograde, GenerateAssignment
 
-    name, folder = request.param, tmp_path_factory.mktemp("grading")
     shutil.copytree(ROOT / "solutions" / name, folder / "solutions" / name)
     run_converter(GenerateAssignment, folder, name)
     for student, work in (("solved", "solutions"), ("untouched", "notebooks")):
         shutil.copytree(ROOT / work / name, folder / "grading" / "submitted" / student / name)
         run_converter(Autograde, folder, name, {"CourseDirectory": {"student_id": student}})
-    return folder, name
 
 
 def grades(folder, name, student):
