@@ -165,8 +165,8 @@ def show(figures: dict[str, Any]) -> None:
     report.show(
         f"{shared['conversations']} conversations with the same first {shared['prefix_tokens']:,} tokens",
         [
-            "Predicted: the tokens counted, and the time of a prompt that has only the tokens left to run. That leaves out "
-            "what those have to read: the shared keys and values. Medians."
+            "Predicted: the tokens counted, and the time of a prompt that has only the tokens left to run. That leaves "
+            "out what those have to read: the shared keys and values. Medians."
         ],
         ["prefix cache", "prefilled", "TTFT, ms"],
         [
