@@ -22,7 +22,9 @@ from .model import NanoLM
 from .paged_cache import PagedKVCache
 from .rope import rotary_table
 
-_N_SPLITS = 4  # ranges of a text that a GPU works on side by side; one token of few requests would leave it idle
+# Ranges of a text that a GPU works on side by side; one token of few requests would leave it idle. Always as many,
+# though few texts would like more: the order in which a text's sums are taken must not depend on who else is served.
+_N_SPLITS = 4
 
 
 @dataclass(frozen=True)
