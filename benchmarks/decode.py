@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 import torch
 import typer
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import nanolm
 from course.timing import take_turns
 from nanolm.budget import ModelShape, kv_cache_bytes
 from nanolm.checkpoint import find_folder
 from nanolm.model import NanoLM
+from nanolm.prediction import count_operations
 from nanolm.sampling import Sampling
 
 from . import machine, report
@@ -26,16 +26,6 @@ PREFILL_LENGTHS = (32, 128, 512, 1024)
 _UNENDING = Sampling(temperature=0.0, end_tokens=())
 
 
-class _Counter(TorchDispatchMode):
-    """Counts the operations that torch carries out, without views, which touch no number."""
-
-    calls = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        self.calls += not func.is_view
-        return func(*args, **(kwargs or {}))
-
-
 def count(model: NanoLM, folder: Path, n_cached: int) -> dict[str, float]:
     """Return bytes read, multiplications and additions, and torch operations of one step with `n_cached` positions."""
     shape, size = ModelShape.from_config(folder), model.embedding.weight.element_size()
@@ -43,14 +33,13 @@ def count(model: NanoLM, folder: Path, n_cached: int) -> dict[str, float]:
     with torch.inference_mode():
         model(torch.zeros(1, n_cached, dtype=torch.long), cache, last=1)
         cache.advance(n_cached)
-        with _Counter() as counter:
-            model(torch.zeros(1, 1, dtype=torch.long), cache)
+        n_operations = count_operations(lambda: model(torch.zeros(1, 1, dtype=torch.long), cache))
     return {
         "weight_bytes": shape.n_multiplied_params * size,
         "cache_bytes": kv_cache_bytes(shape, n_cached, kv_bits=8 * size),
         # A key and a value of every cached position are multiplied too, once for each query head.
         "flops": 2 * shape.n_multiplied_params + 4 * shape.n_layers * shape.n_heads * shape.head_dim * n_cached,
-        "torch_operations": counter.calls,
+        "torch_operations": n_operations,
     }
 
 

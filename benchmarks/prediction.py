@@ -98,11 +98,11 @@ def main(
     figures = measure(device, quick)
     notes = [
         f"{figures['machine']['device']}; host: {machine.one_line(figures['machine'])}.",
-        f"{figures['setting']['new_tokens']} tokens after {PROMPT_TOKENS}, medians of "
+        f"Tokens a second at batch 1, {figures['setting']['new_tokens']} tokens after {PROMPT_TOKENS}, medians of "
         f"{figures['setting']['repetitions']} rounds in which all take turns; reading and operations add up on a CPU, "
         "on a GPU the longer of the two counts.",
     ]
-    head = ["model", "MB", "operations", "predicted, tokens/s", "measured", "measured / predicted"]
+    head = ["model", "MB", "ops", "predicted", "measured", "ratio"]
     cells = [
         [
             row["model"],

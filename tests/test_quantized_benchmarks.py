@@ -3,10 +3,11 @@
 import json
 
 import typer
+from test_prediction import LAPTOP
 from tiny_checkpoints import write_checkpoint
 from typer.testing import CliRunner
 
-from benchmarks import quantization_quality, quantized_decode, quantized_linear
+from benchmarks import prediction, quantization_quality, quantized_decode, quantized_linear
 
 
 def run(benchmark, folder, *options):
@@ -16,8 +17,8 @@ def run(benchmark, folder, *options):
     arguments = ["--quick", "--threads", "1", "--results", folder, *options]
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert result.exit_code == 0, result.output
-    name = benchmark.__name__.rpartition(".")[2]
-    return json.loads((folder / f"{name}.json").read_text(encoding="utf-8")), result.stdout
+    (file,) = folder.glob("*.json")
+    return json.loads(file.read_text(encoding="utf-8")), result.stdout
 
 
 def checkpoint(folder):
@@ -43,6 +44,18 @@ def test_the_decoding_benchmark_measures_both_models(tmp_path):
     assert large[0]["bytes"] > large[1]["bytes"] > large[2]["bytes"]
     assert all(row["tokens_per_second"] > 0 and row["times_as_fast"] > 0 for row in figures["rows"])
     assert all(row["weights"] in printed for row in figures["rows"])
+
+
+def test_the_prediction_benchmark_says_what_it_predicted_before_it_measures(tmp_path, monkeypatch):
+    monkeypatch.setattr(prediction, "calibrate", lambda device, refresh: LAPTOP)
+    figures, printed = run(prediction, tmp_path)
+    assert [row["model"] for row in figures["rows"]] == [
+        "target, float32", "target, int8", "random, large, float32", "random, large, int8",
+    ]  # fmt: skip
+    for row in figures["rows"]:
+        assert row["ratio"] == row["tokens_per_second"] / row["predicted_tokens_per_second"]
+        assert f"{row['predicted_tokens_per_second']:,.0f}" in printed and f"{row['ratio']:.2f}" in printed
+    assert figures["rows"][0]["bytes"] > figures["rows"][1]["bytes"]
 
 
 def test_the_quality_benchmark_measures_every_case(tmp_path, monkeypatch):
