@@ -20,6 +20,7 @@ from course.runner import run_exercises
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 LESSONS = [lesson.name for lesson in lessons(ROOT / "solutions")]
+MINUTES = {"week05_quantization": pytest.mark.slow}  # its labs round a whole model many times
 
 
 def test_every_built_file_matches_its_source():
@@ -27,7 +28,7 @@ def test_every_built_file_matches_its_source():
 
 
 # The longest first: what is left over at the end, when other processes have nothing more to do, is short.
-@pytest.mark.parametrize("name", LESSONS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=MINUTES.get(name, ())) for name in LESSONS])
 def test_the_whole_solution_runs_without_an_error_and_with_nothing_on_stderr(name, monkeypatch, tmp_path):
     monkeypatch.setenv("NANOLM_ROUNDS", "1")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # week 1 keeps its measurement of the machine there
