@@ -35,10 +35,7 @@ def random_model(config: ModelConfig, device: str, dtype: torch.dtype) -> NanoLM
     """Return a model of random weights, made where it is to be."""
     with torch.device("meta"):
         model = NanoLM(config)
-    return _filled(model.to(dtype).to_empty(device=device))
-
-
-def _filled(model: NanoLM) -> NanoLM:
+    model = model.to(dtype).to_empty(device=device)
     for weight in model.parameters():
         weight.normal_(std=weight.shape[-1] ** -0.5)
     return model.eval().requires_grad_(False)

@@ -6,6 +6,7 @@ student's engine with the reference shares nothing with either.
 
 import contextlib
 import json
+import math
 import os
 import sys
 import traceback
@@ -15,7 +16,7 @@ from typing import Any
 # Read by torch at import: threads that wait for work asleep, not spinning, leave a busy machine usable.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-from .assembly import assemble
+from .assembly import Part, assemble
 from .errors import CourseError
 from .implementation import chosen
 from .registry import registry
@@ -29,53 +30,41 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     from nanolm.engine import Engine
     from nanolm.pricing import cost_per_million
     from nanolm.quantized_model import quantize_model
-    from nanolm.replay import replay_engine
+    from nanolm.replay import Replay, replay_engine
     from nanolm.sampling import Sampling
-    from nanolm.traces import all_at_once, load_trace, poisson
+    from nanolm.traces import Trace, all_at_once, at_rate, load_trace
 
     torch.set_num_threads(options["threads"])
     parts = assemble(chosen(options["impl"]), registry())
     model, _ = load(options["model"])
     if options["weight_bits"] == 8:
         model = quantize_model(model, 8, None)
-    trace = load_trace() if options["trace"] is None else load_trace(Path(options["trace"]))
-    trace = trace[: options["requests"]]
-    trace = (
-        poisson(options["rate"], len(trace), seed=0, requests=list(trace)) if options["rate"] else all_at_once(trace)
-    )
+    recorded = (load_trace(Path(options["trace"])) if options["trace"] else load_trace())[: options["requests"]]
     sampling = Sampling(options["temperature"], options["top_k"], options["top_p"], end_tokens=())
-    replay_engine("warm up", Engine(model, **options["engine"]), all_at_once(trace[:2]), sampling=sampling)
+
+    def replay(name: str, trace: Trace) -> Replay:
+        return replay_engine(name, Engine(model, **options["engine"]), trace, sampling=sampling)
+
+    replay("warm up", all_at_once(recorded[:2]))
     for part in parts:
         part.calls = 0
-    engine = Engine(model, **options["engine"])
-    done = replay_engine("engine", engine, trace, sampling=sampling)
-    calls = [part.calls for part in parts]
-    waits = sum(len(request.inter_token_seconds) for request in done.requests)
-    dollars = cost_per_million(1 / done.tokens_per_second, 1, options["dollars_per_hour"])
-    texts = done.texts
-    if options["rate"] and options["texts"]:
-        # Who runs in a pass with whom depends on the clock, and so do near ties. All at once it does not.
-        engine = Engine(model, **options["engine"])
-        texts = replay_engine("texts", engine, all_at_once(trace), sampling=sampling).texts
+    done = replay("engine", at_rate(recorded, options["rate"] or math.inf))
+    described = [_described(part) for part in parts]  # before more is replayed, and counted
+    # Who runs in a pass with whom depends on the clock, and so do near ties. All at once it does not.
+    compared = replay("texts", all_at_once(recorded)) if options["rate"] and options["texts"] else done
     return {
         "tokens_per_second": done.tokens_per_second,
         "ttft_seconds": done.ttft_seconds(95),
-        "tpot_seconds": done.inter_token_seconds(95) if waits else 0.0,
-        "dollars_per_million": dollars,
-        "own_share": engine.metrics.own_share,
-        "texts": texts,
-        "parts": [
-            {
-                "number": part.exercise.number,
-                "exercise": part.exercise.name,
-                "part": part.name,
-                "whose": part.whose,
-                "why": part.why,
-                "calls": n_calls,
-            }
-            for part, n_calls in zip(parts, calls, strict=True)
-        ],
+        "tpot_seconds": done.inter_token_seconds(95) if any(r.inter_token_seconds for r in done.requests) else 0.0,
+        "dollars_per_million": cost_per_million(1 / done.tokens_per_second, 1, options["dollars_per_hour"]),
+        "texts": compared.texts,
+        "parts": described,
     }
+
+
+def _described(part: Part) -> dict[str, Any]:
+    names = {"number": part.exercise.number, "part": part.name}
+    return names | {"whose": part.whose, "why": part.why, "calls": part.calls}
 
 
 def main() -> None:

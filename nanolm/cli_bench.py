@@ -58,7 +58,7 @@ def bench(
         import torch
 
         from .checkpoint import find_model, load
-        from .traces import all_at_once, load_trace, poisson
+        from .traces import at_rate, load_trace
 
         recorded = load_trace() if trace is None else load_trace(trace)
         torch.set_num_threads(threads)
@@ -70,12 +70,7 @@ def bench(
             console.print(f"transformers is not measured; not installed: {', '.join(lacking)}.", soft_wrap=True)
         replays: dict[float, list[Replay]] = {}
         for each in rate or [math.inf]:
-            arrivals = (
-                all_at_once(recorded)
-                if math.isinf(each)
-                else poisson(each, len(recorded), seed=0, requests=list(recorded))
-            )
-            replays[each] = run(ways, arrivals, console)
+            replays[each] = run(ways, at_rate(recorded, each), console)
             console.print(table(each, replays[each]))
         console.print(in_words(replays[max(replays)]), soft_wrap=True, highlight=False)
         if json_path is not None:

@@ -7,7 +7,7 @@ offsets on the device take the answer's place, and one product runs all experts 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from .kernels import grouped_matmul
 from .kernels.choice import computes
@@ -17,13 +17,9 @@ from .moe import MoE, StackedLinear
 class GroupedMoE(MoE):
     """As MoE, and with the same weights; all experts in one product wherever Triton's kernel computes it.
 
-    Scores that are NaN or infinite are refused by `MoE`; here nobody looks at them, and they end in the output.
+    Elsewhere (on a CPU, in training, with quantized experts) it is MoE. Scores that are NaN or infinite are refused by
+    MoE; in the one product nobody looks at them, and they end in the output.
     """
-
-    def __init__(self, moe: MoE) -> None:
-        nn.Module.__init__(self)
-        self.n_experts, self.experts_per_token = moe.n_experts, moe.experts_per_token
-        self.router, self.gate_up, self.down = moe.router, moe.gate_up, moe.down
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """Return the feed-forward output, each position on its own."""
@@ -40,10 +36,3 @@ class GroupedMoE(MoE):
         y = grouped_matmul(F.silu(gate) * up, self.down.weight, offsets, check=False)
         y = y[order.argsort()].unflatten(0, (-1, k))  # each choice back in its place, (P, k, D)
         return (y * shares.unsqueeze(-1)).sum(dim=1).view_as(x)
-
-
-def group_experts(model: nn.Module) -> None:
-    """Exchange a model's MoE modules for GroupedMoE ones, in place; the weights are the same tensors."""
-    for name, module in list(model.named_modules()):
-        if type(module) is MoE:
-            model.set_submodule(name, GroupedMoE(module))

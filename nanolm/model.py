@@ -13,7 +13,7 @@ from .cache_kinds import CacheKind, cache_class
 from .config import ModelConfig
 from .dice import Dice
 from .feedforward import FeedForward
-from .moe import MoE
+from .grouped_moe import GroupedMoE
 from .sampling import Sampling, sample_next
 
 
@@ -45,7 +45,7 @@ class Layer(nn.Module):
         self.attention_norm = RMSNorm(config.d_model, config.norm_eps)
         self.attention = Attention(config, layer)
         self.feedforward_norm = RMSNorm(config.d_model, config.norm_eps)
-        self.feedforward = MoE(config) if config.n_experts else FeedForward(config)
+        self.feedforward = GroupedMoE(config) if config.n_experts else FeedForward(config)
 
     def forward(self, x: Tensor, cache: KVCache | None, offset: int | Tensor, mask: Tensor | None) -> Tensor:
         """Return the stream after this layer, (B, T, D)."""

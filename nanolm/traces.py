@@ -136,6 +136,17 @@ def poisson(
     return Trace(tuple(replace(requests[i % len(requests)], seconds=round(t, 6)) for i, t in enumerate(times)))
 
 
+def at_rate(recorded: Trace, rate_per_second: float) -> Trace:
+    """Return the recorded requests, arriving at random so many a second, always alike; infinity means all at once.
+
+    Raises:
+        ValueError: rate_per_second not above 0.
+    """
+    if rate_per_second == math.inf:
+        return all_at_once(recorded)
+    return poisson(rate_per_second, len(recorded), seed=0, requests=list(recorded))
+
+
 def heavy_tailed_lengths(n: int, shortest: int, longest: int, seed: int | str) -> list[int]:
     """Return n random lengths, most of them near the shortest and a few near the longest, as users' texts have.
 

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from .config import ModelConfig
-from .grouped_moe import group_experts
 from .model import NanoLM
 
 Shape = tuple[int, ...]
@@ -132,6 +131,4 @@ def build_model(
     model.load_state_dict(weights, assign=True)
     if config.tie_embeddings:
         model.head.weight = model.embedding.weight
-    if model.device.type == "cuda":
-        group_experts(model)
     return model.eval().requires_grad_(False)

@@ -15,7 +15,6 @@ from nanolm.calibrate import calibrate
 from nanolm.cuda_graphs import StaticDecoder
 from nanolm.engine import Engine
 from nanolm.float8 import float8_matmul, simulate_float8, to_float8
-from nanolm.grouped_moe import group_experts
 from nanolm.model import NanoLM
 from nanolm.quantized_linear import QuantizedLinear
 from nanolm.quantized_model import quantize_model
@@ -110,9 +109,7 @@ def test_a_quantized_layer_of_floats_computes_what_its_weights_say(device, bits,
 
 def test_a_mixture_computes_the_same_on_every_device(device):
     def make() -> NanoLM:
-        model = tiny_model(n_experts=4, experts_per_token=2).float()
-        group_experts(model)
-        return model
+        return tiny_model(n_experts=4, experts_per_token=2).float()
 
     assert_scores_close(make, device, 1e-3)
 
@@ -122,8 +119,6 @@ def test_a_decoder_at_fixed_addresses_writes_what_generate_writes(device, change
     model = tiny_model(**changes).float()
     prompts = [[1, 2, 3], [4, 5], [6, 7, 8, 9]]
     expected = model.generate(prompts, 8, UNENDING)
-    if device == "cuda":
-        group_experts(model)
     decoder, texts = StaticDecoder(model.to(device), (2, 4), 16), [[], [], []]
     tokens = decoder.prefill(prompts).argmax(-1)
     for _ in range(8):

@@ -13,6 +13,7 @@ from nanolm.traces import (
     Arrival,
     Trace,
     all_at_once,
+    at_rate,
     heavy_tailed_lengths,
     load_trace,
     poisson,
@@ -68,6 +69,14 @@ def test_all_at_once_keeps_requests_and_order_and_drops_their_times():
     trace = all_at_once(TWO)
     assert [arrival.seconds for arrival in trace] == [0.0, 0.0]
     assert [arrival.prompt for arrival in trace] == [(1, 2, 3), None]
+
+
+def test_a_rate_spreads_recorded_requests_and_an_infinite_one_brings_all_at_once():
+    assert at_rate(TWO, math.inf) == all_at_once(TWO)
+    assert at_rate(TWO, 2.0) == poisson(2.0, 2, seed=0, requests=list(TWO))
+    for rate in (0, -math.inf, math.nan):
+        with pytest.raises(ValueError, match="rate_per_second"):
+            at_rate(TWO, rate)
 
 
 def test_poisson_with_a_seed_is_the_same_everywhere():

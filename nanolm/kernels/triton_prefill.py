@@ -81,8 +81,8 @@ def flash_prefill(
     strides = [stride for x in (q, k, v, out) for stride in x.stride()[:3]]
     scale = math.log2(math.e) / math.sqrt(H)  # the kernel takes powers of 2, which are one instruction
     tiles = tiles_for(T, H, q.element_size())
-    stages = {"num_warps": 4, "num_stages": stages_for(H, q.element_size())}
+    launch = {"num_warps": 4, "num_stages": stages_for(H, q.element_size())}
     with on_device_of(q):
         grid = (B * N, triton.cdiv(T, tiles["T_TILE"]))
-        flash_prefill_kernel[grid](q, k, v, out, *strides, scale, N, N // K, T, S, **tiles, **stages)
+        flash_prefill_kernel[grid](q, k, v, out, *strides, scale, N, N // K, T, S, **tiles, **launch)
     return out

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tiny_models import tiny_config, tiny_model, tokens_of
 
 from nanolm import kernels
-from nanolm.grouped_moe import GroupedMoE, group_experts
+from nanolm.grouped_moe import GroupedMoE
 from nanolm.kernels import grouped_matmul, triton_grouped
 from nanolm.moe import MoE
 from nanolm.quantized_model import quantize_model
@@ -70,21 +70,22 @@ def test_the_kernel_takes_int32_offsets():
 @given(B=st.integers(1, 3), T=st.integers(1, 9), n_experts=st.integers(1, 5), data=st.data())
 def test_a_mixture_in_one_product_is_the_mixture_in_a_loop(B, T, n_experts, data):
     k = data.draw(st.integers(1, n_experts))
-    loop = MoE(tiny_config(n_experts=n_experts, experts_per_token=k)).requires_grad_(False)
+    config = tiny_config(n_experts=n_experts, experts_per_token=k)
+    loop, grouped = MoE(config).requires_grad_(False), GroupedMoE(config).requires_grad_(False)
+    grouped.load_state_dict(loop.state_dict())
     x = random(B, T, 20, seed=B + T).float()
     before = kernels.use("triton")
     try:
-        actual = GroupedMoE(loop)(x)
+        actual = grouped(x)
     finally:
         kernels.use(before)
     # float32, sums of 20 and of 10 terms that are about 1: a few units of 2^-23 each.
     assert torch.allclose(actual, loop(x), atol=1e-4, rtol=1e-4)
 
 
-def test_grouping_a_model_s_experts_leaves_what_is_quantized_alone():
+def test_experts_that_are_quantized_run_one_by_one_whoever_computes():
     model = tiny_model(n_experts=3, experts_per_token=2).float()
     tokens = tokens_of(2, 5)
-    group_experts(model)
     assert all(type(layer.feedforward) is GroupedMoE for layer in model.layers)
     expected = quantize_model(tiny_model(n_experts=3, experts_per_token=2).float(), 8)(tokens)
     before = kernels.use("triton")
