@@ -17,12 +17,14 @@ import torch
 import typer
 
 import nanolm
-import nanolm.engine
+import nanolm.model_runner
 from nanolm.cli_bench import ENGINE, ways_to_serve
 from nanolm.engine import Engine
 from nanolm.model import NanoLM
+from nanolm.postprocess import Postprocessor
 from nanolm.replay import Replay, replay_engine
 from nanolm.traces import Arrival, Trace, all_at_once, load_trace
+from nanolm.varlen_batch import VarlenBatch
 
 from . import machine, report
 
@@ -57,15 +59,18 @@ def profile(model: NanoLM, trace: Trace, options: dict[str, Any]) -> dict[str, f
 
         return run
 
+    runner = engine.runner
     engine.step = timed("a pass", engine.step)
-    engine.scheduler.schedule = timed("planning", engine.scheduler.schedule)
-    engine._give_tokens = timed("choosing tokens and keeping the books", engine._give_tokens)
-    run_model, pack = nanolm.engine.packed_forward, nanolm.engine.pack
+    engine._schedule = timed("planning", engine._schedule)
+    runner.run, runner.forward = timed("running", runner.run), timed("forward", runner.forward)
+    give = timed("keeping the books", Postprocessor.__call__)
     with (
-        patch.object(nanolm.engine, "packed_forward", timed("the model's pass", run_model)),
-        patch.object(nanolm.engine, "pack", timed("making the batch's tensors", pack)),
+        patch.object(Postprocessor, "__call__", give),
+        patch.object(nanolm.model_runner, "VarlenBatch", timed("making the batch's tensors", VarlenBatch)),
+        patch.object(model, "forward", timed("the model's pass", model.forward)),
     ):
         replay_engine(ENGINE, engine, trace)
+    seconds["choosing tokens"] = seconds.pop("running") - seconds.pop("forward")
     whole = seconds.pop("a pass")
     return {part: spent / whole for part, spent in seconds.most_common()}
 

@@ -5,7 +5,7 @@ It knows nanolm; nanolm knows nothing of it.
 
 from .errors import CheckFailed, CourseError, NotYetWritten
 
-__all__ = ["CheckFailed", "CourseError", "NotYetWritten", "check"]
+__all__ = ["CheckFailed", "CourseError", "NotYetWritten", "check", "your_engine"]
 
 
 def check(name: str, answers: dict | None = None) -> None:
@@ -14,3 +14,10 @@ def check(name: str, answers: dict | None = None) -> None:
     from .checking import check as run
 
     run(name, answers)
+
+
+def your_engine(*names: str, answers: dict | None = None):
+    """Run the engine on the answers of this notebook for the length of a `with`; see `course.checking.your_engine`."""
+    from .checking import your_engine as run
+
+    return run(*names, answers=answers)

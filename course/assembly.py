@@ -1,13 +1,14 @@
 """The engine put together from a student's parts: what is written takes its place in `nanolm`, the rest stays.
 
-This changes the modules of the running process for good, so it is done in a process of its own. Every part is counted:
-a report can say which parts did the work, and whose they were.
+Every part is counted: a report can say which parts did the work, and whose they were. The modules of the running
+process are changed: for good (`assemble`, in a process of its own), or for the length of a `with` (`assembled`).
 """
 
+import contextlib
 import functools
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from types import FunctionType, ModuleType
@@ -39,8 +40,27 @@ class Part:
     calls: int = 0
 
 
+_Undo = list[tuple[Callable[..., None], Any, str, Any]]  # what sets a name of a space back, and to what
+_ABSENT = object()
+
+
 def assemble(implementation: Implementation, exercises: Sequence[Exercise]) -> list[Part]:
     """Put every written exercise in the engine's place, in this process; return all parts, counted from now on."""
+    return _assemble(implementation, exercises, [])
+
+
+@contextlib.contextmanager
+def assembled(implementation: Implementation, exercises: Sequence[Exercise]) -> Iterator[list[Part]]:
+    """Put every written exercise in the engine's place for the length of a `with`; give all parts, counted."""
+    undo: _Undo = []
+    try:
+        yield _assemble(implementation, exercises, undo)
+    finally:
+        for put, space, name, value in reversed(undo):
+            put(space, name, value)
+
+
+def _assemble(implementation: Implementation, exercises: Sequence[Exercise], undo: _Undo) -> list[Part]:
     parts: list[Part] = []
     pairs: list[tuple[Any, Any]] = []
     spaces: list[dict[str, Any]] = []
@@ -58,9 +78,9 @@ def assemble(implementation: Implementation, exercises: Sequence[Exercise]) -> l
         module = implementation.module(module_name, written) if written else reference
         spaces.append(vars(module))
         for part, target in found:
-            pairs += _place(part, target, reference, module if part.whose == YOURS else reference)
+            pairs += _place(part, target, reference, module if part.whose == YOURS else reference, undo)
         parts += [part for part, _ in found]
-    _exchange(pairs, spaces)
+    _exchange(pairs, spaces, undo)
     return parts
 
 
@@ -75,7 +95,7 @@ def _why_not(implementation: Implementation, module_name: str, target: str) -> s
     return "not written" if code is not None and "NotYetWritten" in code.co_names else ""
 
 
-def _place(part: Part, target: str, reference: ModuleType, module: ModuleType) -> list[tuple[Any, Any]]:
+def _place(part: Part, target: str, reference: ModuleType, module: ModuleType, undo: _Undo) -> list[tuple[Any, Any]]:
     """Count the calls of a part; put a method into the engine's class; return what else has to be exchanged."""
     if "." not in target:
         counted = _counted(getattr(module, target), part)
@@ -84,9 +104,9 @@ def _place(part: Part, target: str, reference: ModuleType, module: ModuleType) -
     home, mine = getattr(reference, owner), getattr(module, owner)
     for name, value in vars(mine).items():  # its helpers come along; the methods asked for come one by one
         if mine is not home and not name.startswith("__") and name not in vars(home):
-            setattr(home, name, value)
+            _set_attribute(home, name, value, undo)
     value = vars(mine)[method] if method in vars(mine) else vars(home)[method]
-    setattr(home, method, _counted(value, part))
+    _set_attribute(home, method, _counted(value, part), undo)
     return [] if mine is home else [(mine, home)]
 
 
@@ -102,19 +122,35 @@ def _counted(value: Any, part: Part) -> Any:
     @functools.wraps(value)
     def counted(*arguments: Any, **options: Any) -> Any:
         part.calls += 1
-        return value(*arguments, **options)
+        try:
+            return value(*arguments, **options)
+        except Exception as error:
+            if part.whose == YOURS and not getattr(error, "__notes__", None):
+                error.add_note(f"raised in your {part.name}, exercise {part.exercise.number}, while the engine ran")
+            raise
 
     return counted
 
 
-def _exchange(pairs: list[tuple[Any, Any]], spaces: list[dict[str, Any]]) -> None:
+def _exchange(pairs: list[tuple[Any, Any]], spaces: list[dict[str, Any]], undo: _Undo) -> None:
     """Wherever the engine or an answer knows the first of a pair by name, let it know the second."""
     modules = [vars(module) for name, module in sys.modules.items() if name.partition(".")[0] == "nanolm" and module]
     new = {id(old): by for old, by in pairs}
     for space in [*modules, *spaces]:
         for name, value in list(space.items()):
             if id(value) in new:
+                undo.append((dict.__setitem__, space, name, value))
                 space[name] = new[id(value)]
+
+
+def _set_attribute(owner: type, name: str, value: Any, undo: _Undo) -> None:
+    before = vars(owner).get(name, _ABSENT)
+    undo.append((_restore, owner, name, before))
+    setattr(owner, name, value)
+
+
+def _restore(owner: type, name: str, before: Any) -> None:
+    delattr(owner, name) if before is _ABSENT else setattr(owner, name, before)
 
 
 def _look_up(module: ModuleType, target: str) -> Any:

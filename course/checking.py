@@ -1,10 +1,12 @@
 """`check("residual_distribution")` in a notebook: the published tests against the answer that stands in it."""
 
+import contextlib
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from .assembly import YOURS, Part, assembled
 from .errors import CheckFailed, CourseError, NotYetWritten
 from .implementation import Notebook
 from .outcomes import Outcome
@@ -48,6 +50,32 @@ def check(name: str, answers: Mapping[str, Any] | None = None) -> None:
         raise CheckFailed(report(part, failed, len(outcomes)))
     reward = _count(exercise.points, "point") if part is exercise else f'check("{exercise.name}") tests all of it'
     print(f"{part.name}: {_count(len(outcomes), 'test')} passed, {reward}")
+
+
+@contextlib.contextmanager
+def your_engine(*names: str, answers: Mapping[str, Any] | None = None) -> Iterator[list[Part]]:
+    """For the length of a `with`, nanolm itself computes with the answers of this notebook.
+
+    Gives a list of parts, one a function or method asked, whose `calls` counts how often the engine has run it. A model
+    made inside the `with` is yours from its table of angles on.
+
+    Args:
+        names: exercises, as `check` calls them.
+        answers: the namespace with the answers; None means this notebook's.
+
+    Raises:
+        CourseError: no such exercise, or no answer in the notebook.
+        NotYetWritten: one of the answers is still the line that raises this.
+    """
+    exercises = [find(name) for name in names]
+    answers = _notebook() if answers is None else answers
+    for exercise in exercises:
+        _require_defined(exercise, answers)
+    with assembled(Notebook(answers), exercises) as parts:
+        for part in parts:
+            if part.whose != YOURS:
+                raise NotYetWritten(f"exercise {part.exercise.number} {part.name}: {part.why}")
+        yield parts
 
 
 def report(exercise: Exercise, failed: list[Outcome], total: int) -> str:

@@ -3,40 +3,22 @@
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from .attention import Attention
 from .cache import KVCache
-from .cache_kinds import CacheKind, cache_class
+from .cache_kinds import CacheKind, cache_classes
 from .config import ModelConfig
 from .dice import Dice
 from .feedforward import FeedForward
 from .grouped_moe import GroupedMoE
+from .norm import FastRMSNorm
+from .paged_cache import PagedKVCache
+from .rope import Offset, RotaryTable, Rotation
 from .sampling import Sampling, sample_next
 
 from course import NotYetWritten
-
-
-class RMSNorm(nn.Module):
-    """x / rms(x), times a learned weight (Zhang and Sennrich 2019)."""
-
-    def __init__(self, width: int, eps: float) -> None:
-        super().__init__()
-        self.weight, self.eps = nn.Parameter(torch.ones(width)), eps
-        # Constants of the CPU path below. No buffers, for they are no state; on the CPU also while a model is loaded.
-        self._floor = torch.tensor((width * eps) ** 0.5, dtype=torch.float32, device="cpu")
-        self._root = torch.tensor(width**0.5, dtype=torch.float32, device="cpu")
-
-    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """Return x / sqrt(mean(x²) + eps), times the weight."""
-        if x.dtype is not torch.float32 or x.device.type != "cpu":
-            return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
-        # On a CPU rms_norm runs as eight small operations, and a small model's step is made of such. The same in
-        # five: sqrt(mean(x²) + eps) is sqrt(‖x‖² + D·eps) / sqrt(D), a hypotenuse.
-        norm = torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True), self._floor)
-        return x * (self._root / norm) * self.weight
 
 
 class Layer(nn.Module):
@@ -44,14 +26,14 @@ class Layer(nn.Module):
 
     def __init__(self, config: ModelConfig, layer: int) -> None:
         super().__init__()
-        self.attention_norm = RMSNorm(config.d_model, config.norm_eps)
+        self.attention_norm = FastRMSNorm(config.d_model, config.norm_eps)
         self.attention = Attention(config, layer)
-        self.feedforward_norm = RMSNorm(config.d_model, config.norm_eps)
+        self.feedforward_norm = FastRMSNorm(config.d_model, config.norm_eps)
         self.feedforward = GroupedMoE(config) if config.n_experts else FeedForward(config)
 
-    def forward(self, x: Tensor, cache: KVCache | None, offset: int | Tensor, mask: Tensor | None) -> Tensor:
+    def forward(self, x: Float[Tensor, "B T D"], cache: KVCache | None, offset: Offset) -> Float[Tensor, "B T D"]:
         """Return the stream after this layer, (B, T, D)."""
-        x = x + self.attention(self.attention_norm(x), cache, offset, mask)
+        x = x + self.attention(self.attention_norm(x), cache, offset)
         return x + self.feedforward(self.feedforward_norm(x))
 
 
@@ -66,10 +48,11 @@ class NanoLM(nn.Module):
         self.config = config
         self.embedding = nn.Embedding(config.vocab_size, config.d_model)
         self.layers = nn.ModuleList(Layer(config, i) for i in range(config.n_layers))
-        self.norm = RMSNorm(config.d_model, config.norm_eps)
+        self.norm = FastRMSNorm(config.d_model, config.norm_eps)
         self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
         if config.tie_embeddings:
             self.head.weight = self.embedding.weight
+        self.rotary = RotaryTable(config.head_dim, config.rope_theta)
         self._initialise()
 
     def _initialise(self) -> None:
@@ -95,13 +78,23 @@ class NanoLM(nn.Module):
         """Return an empty cache for this model; ragged=True lets every row have a length of its own.
 
         Args:
-            cache_kind: how numbers are kept: "float", as the model's; "int8" or "float8", a byte each (`cache_class`).
+            cache_kind: how numbers are kept: "float", as the model's own; "int8" or "float8", a byte each.
 
         Raises:
             ValueError: another cache_kind; batch_size or capacity below 1.
         """
-        kind = cache_class(cache_kind, ragged)
+        classes = cache_classes(cache_kind)
+        kind = classes.ragged if ragged else classes.equal
         return kind(self.config, batch_size, capacity, dtype=self.dtype, device=self.device)
+
+    def new_paged_cache(self, n_blocks: int, block_size: int = 16, cache_kind: CacheKind = "float") -> PagedKVCache:
+        """Return a pool of empty blocks for this model, of which an engine gives each request as many as it needs.
+
+        Raises:
+            ValueError: another cache_kind; n_blocks or block_size below 1.
+        """
+        kind = cache_classes(cache_kind).paged
+        return kind(self.config, n_blocks, block_size, dtype=self.dtype, device=self.device)
 
     def forward(
         self, tokens: Int[Tensor, "B T"], cache: KVCache | None = None, last: int | Tensor | None = None
@@ -114,23 +107,26 @@ class NanoLM(nn.Module):
         Args:
             tokens: token ids, (B, T).
             last: which positions to score, since the head costs as much as layers do. None: all, R = T. An int:
-                the last `last`, R = last. A (B,) tensor: one position a row, R = 1.
+                the last `last`, R = last. A (B,) tensor: one position a row, R = 1; (B, R): R positions a row.
 
         Raises:
             ValueError: tokens that are not (B, T), or not as many rows as the cache has; last outside 1 … T.
         """
         _check_pass(tokens, cache, last)
-        offset = 0 if cache is None else cache.offset
-        mask = None if cache is None else cache.mask(tokens.shape[1])
-        masks = mask if isinstance(mask, list) else [mask] * len(self.layers)  # a hybrid cache has one a layer
         x = self.embedding(tokens)  # (B, T, D)
-        for layer, mask in zip(self.layers, masks, strict=True):
-            x = layer(x, cache, offset, mask)
+        rotation = self._rotation(x, cache)  # looked up once: all layers turn by the same angles
+        for layer in self.layers:
+            x = layer(x, cache, rotation)
         if isinstance(last, Tensor):
-            x = x[torch.arange(len(x), device=x.device), last].unsqueeze(1)
+            x = x[torch.arange(len(x), device=x.device)[:, None], last if last.ndim == 2 else last[:, None]]
         elif last is not None:
             x = x[:, -last:]
         return self.head(self.norm(x))
+
+    def _rotation(self, x: Tensor, cache: KVCache | None) -> Rotation:
+        offset, T = 0 if cache is None else cache.offset, x.shape[1]
+        n_positions = offset + T if isinstance(offset, int) else cache.capacity
+        return self.rotary.rotation(offset, T, n_positions, x)
 
     def generate(
         self,

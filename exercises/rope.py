@@ -4,27 +4,43 @@ Su et al. 2021 (RoFormer), section 3.2, in the half-split layout of Llama checkp
 paired with number i + H/2, and the pair turns by position · theta^(-2i/H) radians.
 """
 
-from functools import lru_cache
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from course import NotYetWritten
 
-_FIRST_TABLE = 1024  # positions; a longer request doubles it
+_FIRST_TABLE = 1024  # positions; a longer text doubles it
 
 
-def apply_rope(x: Float[Tensor, "B N T H"], offset: int | Tensor, theta: float = 10_000.0) -> Float[Tensor, "B N T H"]:
-    """Return x with every head vector turned by the angle of its position.
+class Rotation(NamedTuple):
+    """cos and sin of the angle of each pair of a head, at the positions of one pass.
+
+    Both are (T, H/2), or (B, 1, T, H/2) where the rows stand at positions of their own.
+    """
+
+    cos: Float[Tensor, "... T half"]
+    sin: Float[Tensor, "... T half"]
+
+
+Offset = int | Tensor | Rotation
+
+
+def apply_rope(x: Float[Tensor, "B N T H"], offset: Offset, theta: float = 10_000.0) -> Float[Tensor, "B N T H"]:
+    """Return x with every head vector turned by the angle of its position, in x's dtype.
 
     The T vectors stand at positions offset, offset + 1, …, offset + T - 1, where offset is the number of tokens
     already in the cache. With a, b the two halves of a head vector at position t and φᵢ = t · theta^(-2i/H),
-    the result is (a·cos φ - b·sin φ, b·cos φ + a·sin φ).
+    the result is (a·cos φ - b·sin φ, b·cos φ + a·sin φ). Angles are computed in float64: at position 30,000 float32
+    would be off by a thousandth of a radian.
 
     Args:
         x: queries or keys, (B, N, T, H), H even.
-        offset: position of x[:, :, 0]; an int at or above 0, or one per row as an integer tensor of shape (B,).
+        offset: position of x[:, :, 0], an int at or above 0; or one a row, an integer tensor (B,); or every position
+            by itself, (B, T), or (1, T) where the rows stand alike. Or a Rotation: cos and sin that somebody has
+            looked up already, used as they are.
         theta: the slowest pair turns once in about 2π·theta positions.
 
     Raises:
@@ -36,54 +52,55 @@ def apply_rope(x: Float[Tensor, "B N T H"], offset: int | Tensor, theta: float =
     )
 
 
-def rotary_table(
-    H: int, theta: float, n_positions: int, dtype: torch.dtype, device: torch.device
-) -> tuple[Float[Tensor, "positions H"], Float[Tensor, "positions H"]]:
-    """Return cos and sin of the angle of every number at positions 0 … n_positions - 1, or a few more.
+def positions_of(offset: int | Tensor, T: int) -> Int[Tensor, "..."]:
+    """Return the position of every vector: (T,) from an int, (B, T) from one offset a row; (B, T) stays as it is.
 
-    For passes whose positions are no range. sin is negated in its first half, which makes a turn of x
-    `x * cos + x.roll(H // 2, dims=-1) * sin`.
+    Raises:
+        ValueError: a negative int.
     """
-    return _table(H, theta, _table_size(n_positions), dtype, device)
-
-
-def _angles(x: Tensor, offset: int | Tensor, theta: float) -> tuple[Tensor, Tensor]:
-    """cos and sin of the angle of every number of x, (T, H) or (B, 1, T, H); sin is negated in its first half."""
-    T, H = x.shape[-2:]
     if isinstance(offset, Tensor):
-        positions = offset[:, None] + torch.arange(T, device=x.device)  # (B, T)
-        cos, sin = _table(H, theta, _table_size(_largest(offset) + T), x.dtype, x.device)
-        return cos[positions].unsqueeze(1), sin[positions].unsqueeze(1)  # (B, 1, T, H)
+        return offset if offset.ndim == 2 else offset[:, None] + torch.arange(T, device=offset.device)
     if offset < 0:
         raise ValueError(f"offset is {offset}; it counts the tokens before this pass, so it must be 0 or more")
-    return _rows(H, theta, offset, T, x.dtype, x.device)
+    return torch.arange(offset, offset + T)
 
 
-def _largest(offset: Tensor) -> int:
-    # A tensor's number is known to the host only after a GPU has finished all it was given, here in every layer. Who
-    # made the tensor from numbers (RaggedKVCache) has noted their largest on it.
-    noted = getattr(offset, "largest", None)
-    return int(offset.max()) if noted is None else noted
+class RotaryTable:
+    """The angles of all positions so far asked for, computed once: a pass looks its own up, and all layers share them.
+
+    Args:
+        H: numbers of a head that are rotated, even.
+        theta: as for `apply_rope`.
+    """
+
+    def __init__(self, H: int, theta: float) -> None:
+        self.H, self.theta = H, theta
+        self._table: Rotation | None = None
+
+    def rotation(self, offset: int | Tensor, T: int, n_positions: int, like: Tensor) -> Rotation:
+        """Return cos and sin of T positions from `offset` on, in the dtype and on the device of `like`.
+
+        Args:
+            offset: as for `apply_rope`, a Rotation excepted.
+            n_positions: no position is at or above it. The host knows it; to ask a tensor would make a GPU wait.
+        """
+        table = self._table
+        if table is None or len(table.cos) < n_positions or not _alike(table.cos, like):
+            table = self._table = self._made(n_positions, like)
+        if isinstance(offset, int):
+            return Rotation(table.cos[offset : offset + T], table.sin[offset : offset + T])
+        positions = positions_of(offset, T)
+        return Rotation(table.cos[positions].unsqueeze(1), table.sin[positions].unsqueeze(1))
+
+    def _made(self, n_positions: int, like: Tensor) -> Rotation:
+        size = max(_FIRST_TABLE, 1 << (n_positions - 1).bit_length())
+        # A table made inside inference_mode could never be used in training: leave that mode to make it.
+        with torch.inference_mode(False), torch.no_grad():
+            right = torch.zeros(1, 1, size, self.H, dtype=torch.float64)
+            right[..., : self.H // 2] = 1.0  # (1, 0) turned by φ is (cos φ, sin φ)
+            cos, sin = apply_rope(right, 0, self.theta)[0, 0].to(like.device, like.dtype).chunk(2, dim=-1)
+            return Rotation(cos, sin)
 
 
-@lru_cache(maxsize=8)  # every layer of a pass asks for the same rows
-def _rows(H: int, theta: float, offset: int, T: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    cos, sin = _table(H, theta, _table_size(offset + T), dtype, device)
-    with torch.inference_mode(False):
-        return cos[offset : offset + T], sin[offset : offset + T]  # (T, H)
-
-
-def _table_size(positions: int) -> int:
-    return max(_FIRST_TABLE, 1 << (positions - 1).bit_length())
-
-
-@lru_cache(maxsize=64)
-def _table(H: int, theta: float, size: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """cos and sign-folded sin of every position, (size, H) each, computed once in float64."""
-    # A table first made inside inference_mode could never be used in training: leave that mode to make it.
-    with torch.inference_mode(False):
-        frequencies = theta ** (-torch.arange(0, H, 2, dtype=torch.float64) / H)  # (H/2,)
-        angles = torch.outer(torch.arange(size, dtype=torch.float64), frequencies)  # (size, H/2)
-        cos = torch.cat([angles.cos(), angles.cos()], dim=-1)
-        sin = torch.cat([-angles.sin(), angles.sin()], dim=-1)
-        return cos.to(device, dtype), sin.to(device, dtype)
+def _alike(x: Tensor, y: Tensor) -> bool:
+    return x.dtype == y.dtype and x.device == y.device

@@ -1,43 +1,16 @@
-"""Grouped-query attention: N query heads read K key/value heads, G = N / K queries to each.
+"""One layer's attention: project, rotate, let the cache attend, project back."""
 
-Vaswani et al. 2017 (attention), Shazeer 2019 (one key/value head), Ainslie et al. 2023 (groups).
-"""
-
-import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from .cache import KVCache, causal_mask
+from .cache import KVCache
 from .config import ModelConfig
-from .rope import apply_rope
-
-
-def attend(
-    q: Float[Tensor, "B N T H"],
-    k: Float[Tensor, "B K S H"],
-    v: Float[Tensor, "B K S H"],
-    mask: Bool[Tensor, "..."] | Float[Tensor, "..."] | None = None,
-) -> Float[Tensor, "B N T H"]:
-    """Return softmax(q·kᵀ / √H)·v, causal: the T queries are the last T of the S positions.
-
-    Args:
-        mask: True where a query may see a key, (T, S) or (B, 1, T, S); or numbers to add, 0 there and -inf elsewhere.
-            None means causal, and each of the three cases has a cheaper way than a mask: T = S is a prefill, T = 1
-            sees everything, else one is made.
-    """
-    B, N, T, H = q.shape
-    K, S = k.shape[1:3]
-    if T == 1:
-        # The G queries of a group read the same keys: as G rows of one head, K and V are read once, not G times.
-        q = q.reshape(B, K, N // K, H)
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask).reshape(B, N, 1, H)
-    if mask is None and T < S:
-        mask = causal_mask(T, S, q.device)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=N != K)
+from .dot_product import attend
+from .rope import Offset, apply_rope
 
 
 class Attention(nn.Module):
-    """One layer's attention: project, rotate, cache, attend, project back."""
+    """Grouped-query attention: N query heads, and K key/value heads that are cached."""
 
     def __init__(self, config: ModelConfig, layer: int) -> None:
         super().__init__()
@@ -49,28 +22,23 @@ class Attention(nn.Module):
         self.out = nn.Linear(config.n_heads * config.head_dim, config.d_model, bias=False)
 
     def forward(
-        self,
-        x: Float[Tensor, "B T D"],
-        cache: KVCache | None = None,
-        offset: int | Tensor = 0,
-        mask: Bool[Tensor, "..."] | None = None,
+        self, x: Float[Tensor, "B T D"], cache: KVCache | None = None, offset: Offset = 0
     ) -> Float[Tensor, "B T D"]:
         """Return the attention output of T new positions.
 
         `qkv` gives the heads of a position one after the other, H numbers each: N queries, K keys, K values.
-        Queries and keys are rotated by their own positions, which start at `offset`; keys are cached *after* the
-        rotation. With a cache the new keys and values are written to it (not counted: the caller advances it) and
-        all cached ones are attended to; without one, the T positions see each other alone.
+        Queries and keys are rotated by their own positions (`apply_rope` with `offset` and `self.theta`), values are
+        not. With a cache, `cache.attend(self.layer, q, k, v)` stores the new keys and values and returns what the
+        queries see of all, (B, N, T, H); without one the T positions see each other alone (`attend`). The heads of a
+        position go side by side through `out`. The cache is not advanced: the caller does that, once a pass.
 
         Args:
-            offset: tokens before this pass, as for `apply_rope`.
-            mask: as for `attend`.
+            offset: where the new positions stand, as for `apply_rope`; it is handed on as it is.
         """
         B, T, _ = x.shape
         N, K = self.n_heads, self.n_kv_heads
         heads = self.qkv(x).view(B, T, N + 2 * K, self.head_dim).transpose(1, 2)  # (B, N + 2K, T, H)
         rotated = apply_rope(heads[:, : N + K], offset, self.theta)
         q, k, v = rotated[:, :N], rotated[:, N:], heads[:, N + K :]
-        if cache is not None:
-            k, v = cache.update(self.layer, k, v)
-        return self.out(attend(q, k, v, mask).transpose(1, 2).reshape(B, T, -1))
+        attended = attend(q, k, v) if cache is None else cache.attend(self.layer, q, k, v)
+        return self.out(attended.transpose(1, 2).reshape(B, T, -1))

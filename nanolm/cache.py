@@ -1,7 +1,8 @@
 """The KV cache: keys and values of every token so far, so that no pass computes them twice.
 
-It knows tensors and lengths. It does not know the model: a layer hands it its new keys and values and gets all
-of them back. Memory is taken once, at full capacity; a step only writes into it.
+It knows tensors and lengths. It does not know the model: a layer hands it its queries and its new keys and values, and
+the cache, which alone knows what lies where, attends. Whoever has `offset` and `attend` can stand in for it: keys in
+blocks, as codes, in a ring. Memory is taken once, at full capacity; a step only writes into it.
 """
 
 import torch
@@ -9,16 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from .config import ModelConfig
-
-
-def causal_mask(T: int, S: int, device: torch.device | str = "cpu") -> Bool[Tensor, "T S"]:
-    """Return who may look at whom: True where the query may see the key.
-
-    The T queries are the *last* T of S positions, so query t stands at position S - T + t and sees the keys
-    0 … S - T + t: itself and all before it. (PyTorch's is_causal aligns the triangle top-left instead, which is
-    right for S = T only.)
-    """
-    return torch.ones(T, S, dtype=torch.bool, device=device).tril(S - T)
+from .dot_product import attend
 
 
 class KVCache:
@@ -27,7 +19,10 @@ class KVCache:
     Attributes:
         length: cached positions a row. Every layer of one pass writes at the same place, so only `advance` moves it.
         keys, values: a list with one (B, K, capacity, H) tensor a layer.
+        gives_rows: whether `update` returns what is cached as rows, which somebody else may attend to.
     """
+
+    gives_rows = True
 
     def __init__(
         self,
@@ -49,7 +44,7 @@ class KVCache:
 
     @property
     def offset(self) -> int:
-        """Position of the next token: the number of tokens cached."""
+        """Return the position of the next pass's first token, by which layers rotate; all cached ones come first."""
         return self.length
 
     @property
@@ -100,14 +95,32 @@ class KVCache:
             raise ValueError(f"length is {length}; 0 to {self.length}, the cached positions, can stay")
         self.length = length
 
-    def mask(self, T: int) -> Bool[Tensor, "..."] | None:
-        """Return the mask for T new positions, (T, length + T); None where none is needed.
+    def attend(
+        self,
+        layer: int,
+        q: Float[Tensor, "B N T H"],
+        k: Float[Tensor, "B K T H"],
+        v: Float[Tensor, "B K T U"],
+        scale: float | None = None,
+    ) -> Float[Tensor, "B N T U"]:
+        """Store this pass's keys and values of one layer; return what its T queries see of all that layer's positions.
 
-        None is needed for one new token, which may see everything, nor with an empty past, where `is_causal` does it.
+        The queries stand at positions length … length + T - 1, and each sees the keys at its own position and at all
+        before it: softmax(scale · q·kᵀ)·v over those, where query head n reads key/value head n // (N / K). `update`
+        stores and gives all keys and values back; `self.mask(T)` is the mask, None where every query sees its own
+        position and all before it. The length stays as it is.
+
+        Args:
+            scale: of the scores; None means 1 / √H.
+
+        Raises:
+            ValueError: what `update` raises.
         """
-        if T == 1 or self.length == 0:
-            return None
-        return causal_mask(T, self.length + T, self.keys[0].device)
+        keys, values = self.update(layer, k, v)
+        return attend(q, keys, values, self.mask(q.shape[2]), scale)
+
+    def mask(self, T: int) -> Bool[Tensor, "..."] | None:
+        """Return the mask of T new positions over what `update` returns; None: causal, as rows of one length are."""
 
     def _places(self, T: int) -> tuple[slice | Tensor, ...]:
         """The index of the T new positions in whatever a layer keeps for each position, (B, K, capacity, …)."""
@@ -149,6 +162,7 @@ class RaggedKVCache(KVCache):
         device: torch.device | str = "cpu",
     ) -> None:
         super().__init__(config, batch_size, capacity, dtype, device)
+        self._masks: dict[int, Tensor] = {}
         self._set([0] * batch_size)
         K, device = config.n_kv_heads, self.keys[0].device
         self._rows = torch.arange(batch_size, device=device)[:, None, None]  # (B, 1, 1)
@@ -156,7 +170,7 @@ class RaggedKVCache(KVCache):
 
     @property
     def offset(self) -> Tensor:
-        """Position of each row's next token, (B,); its attribute `largest` is their maximum, an int."""
+        """Return the position of each row's next token, (B,)."""
         return self._offset
 
     @property
@@ -194,9 +208,14 @@ class RaggedKVCache(KVCache):
 
     def mask(self, T: int) -> Bool[Tensor, "B 1 T S"]:
         """Return the mask of T new positions a row, (B, 1, T, S): row b's query t sees its keys 0 … lengths[b] + t."""
+        if T not in self._masks:  # one for all layers of a pass
+            self._masks[T] = self._mask(T, self.length + T)
+        return self._masks[T]
+
+    def _mask(self, T: int, S: int) -> Bool[Tensor, "B 1 T S"]:
         device = self.keys[0].device
         queries = self._offset[:, None] + torch.arange(T, device=device)  # (B, T)
-        return (torch.arange(self.length + T, device=device) <= queries[..., None]).unsqueeze(1)
+        return (torch.arange(S, device=device) <= queries[..., None]).unsqueeze(1)
 
     def _places(self, T: int) -> tuple[slice | Tensor, ...]:
         positions = self._offset[:, None, None] + torch.arange(T, device=self._offset.device)  # (B, 1, T)
@@ -205,4 +224,4 @@ class RaggedKVCache(KVCache):
     def _set(self, lengths: list[int]) -> None:
         self.lengths, self.length = list(lengths), max(lengths)
         self._offset = torch.tensor(self.lengths, device=self.keys[0].device)
-        self._offset.largest = self.length  # for `apply_rope`, which would have to wait for a GPU to know it
+        self._masks.clear()

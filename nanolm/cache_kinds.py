@@ -1,29 +1,40 @@
-"""Which cache a model is given: floats of the model's own type, or one byte a number; equal rows, or ragged ones."""
+"""Which cache a model is given: floats of its own dtype, or one byte a number; rows alike, ragged ones, or blocks."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from .cache import KVCache, RaggedKVCache
+from .paged_cache import Float8PagedKVCache, Int8PagedKVCache, PagedKVCache
 from .quantized_cache import Float8KVCache, Int8KVCache, RaggedFloat8KVCache, RaggedInt8KVCache
 
 CacheKind = Literal["float", "int8", "float8"]
 
-_CLASSES: dict[str, tuple[type[KVCache], type[RaggedKVCache]]] = {
-    "float": (KVCache, RaggedKVCache),
-    "int8": (Int8KVCache, RaggedInt8KVCache),
-    "float8": (Float8KVCache, RaggedFloat8KVCache),
+
+class CacheClasses(NamedTuple):
+    """The three layouts of a kind: rows of one length, rows of their own lengths, blocks of a pool."""
+
+    equal: type[KVCache]
+    ragged: type[RaggedKVCache]
+    paged: type[PagedKVCache]
+
+
+_CLASSES: dict[str, CacheClasses] = {
+    "float": CacheClasses(KVCache, RaggedKVCache, PagedKVCache),
+    "int8": CacheClasses(Int8KVCache, RaggedInt8KVCache, Int8PagedKVCache),
+    "float8": CacheClasses(Float8KVCache, RaggedFloat8KVCache, Float8PagedKVCache),
 }
 
 
-def cache_class(kind: CacheKind, ragged: bool = False) -> type[KVCache]:
-    """Return the class of cache that keeps keys and values as this kind of number.
+def cache_classes(kind: CacheKind) -> CacheClasses:
+    """Return the classes of cache that keep keys and values as this kind of number.
 
     Args:
-        kind: "float", the number type of the model; "int8", codes with a scale a head; "float8", 8-bit floats.
-        ragged: whether every row has a length of its own.
+        kind: "float", the model's dtype; "int8", codes with a scale a head; "float8", 8-bit floats.
 
     Raises:
         ValueError: another kind.
     """
     if kind not in _CLASSES:
-        raise ValueError(f"cache_kind is {kind!r}; it must be one of {', '.join(_CLASSES)}")
-    return _CLASSES[kind][ragged]
+        # A window frees blocks in some layers and not in others, and a block table here is for all layers.
+        windows = "; windows are HybridKVCache's, for one text at a time" if kind in ("window", "hybrid") else ""
+        raise ValueError(f"cache_kind is {kind!r}; it must be one of {', '.join(_CLASSES)}{windows}")
+    return _CLASSES[kind]

@@ -35,10 +35,8 @@ class StaticKVCache(RaggedKVCache):
         return self.keys[layer], self.values[layer]
 
     def mask(self, T: int) -> Bool[Tensor, "B 1 T S"]:
-        """As RaggedKVCache.mask, with S the capacity."""
-        device = self.keys[0].device
-        queries = self._offset[:, None] + torch.arange(T, device=device)  # (B, T)
-        return (torch.arange(self.capacity, device=device) <= queries[..., None]).unsqueeze(1)
+        """As RaggedKVCache.mask, with S the capacity. For one position it is a buffer too, which `advance` rewrites."""
+        return self._visible[:, None, None] if T == 1 else self._mask(T, self.capacity)
 
     def first_rows(self, n: int) -> "StaticKVCache":
         """Return a cache of the first n rows in the same memory, the lengths on the device included.
@@ -49,19 +47,17 @@ class StaticKVCache(RaggedKVCache):
         part.__dict__ |= self.__dict__
         part.batch_size, part.lengths = n, self.lengths[:n]
         part.keys, part.values = ([x[:n] for x in tensors] for tensors in (self.keys, self.values))
-        part._rows = self._rows[:n]
-        part._share(self._offset[:n])
+        part._rows, part._offset, part._visible = self._rows[:n], self._offset[:n], self._visible[:n]
         return part
 
     def _set(self, lengths: list[int]) -> None:
         self.lengths, self.length = list(lengths), max(lengths)
+        device = self.keys[0].device
         if self._offset is None:
-            self._share(torch.zeros(self.batch_size, dtype=torch.long, device=self.keys[0].device))
+            self._offset = torch.zeros(self.batch_size, dtype=torch.long, device=device)
+            self._visible = torch.zeros(self.batch_size, self.capacity, dtype=torch.bool, device=device)
         self._offset.copy_(torch.tensor(self.lengths))
-
-    def _share(self, offset: Tensor) -> None:
-        self._offset = offset
-        self._offset.largest = self.capacity - 1  # of any step, for `apply_rope`: its table of angles is fixed as well
+        torch.le(torch.arange(self.capacity, device=device), self._offset[:, None], out=self._visible)
 
 
 class _Step(NamedTuple):

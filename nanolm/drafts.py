@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from .cache_kinds import CacheKind
 from .dice import Dice
 from .model import NanoLM, check_prompts
 from .sampling import Sampling
@@ -43,8 +44,10 @@ def prompt_lookup(text: Sequence[int], gamma: int, max_ngram: int = 3) -> list[i
 class ModelDraft:
     """A smaller model with the target's vocabulary, sampled under the same rules as the target."""
 
-    def __init__(self, model: NanoLM, sampling: Sampling, capacity: int | None = None) -> None:
-        self.session = Session(model, sampling, capacity)
+    def __init__(
+        self, model: NanoLM, sampling: Sampling, capacity: int | None = None, cache_kind: CacheKind = "float"
+    ) -> None:
+        self.session = Session(model, sampling, capacity, cache_kind)
 
     @property
     def length(self) -> int:

@@ -19,11 +19,16 @@ class GroupedMoE(MoE):
 
     Elsewhere (on a CPU, in training, with quantized experts) it is MoE. Scores that are NaN or infinite are refused by
     MoE; in the one product nobody looks at them, and they end in the output.
+
+    Attributes:
+        fast: False computes as MoE does.
     """
+
+    fast = True
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """Return the feed-forward output, each position on its own."""
-        if not isinstance(self.gate_up, StackedLinear):  # quantized, one expert at a time
+        if not self.fast or not isinstance(self.gate_up, StackedLinear):  # quantized: one expert at a time
             return super().forward(x)
         rows, k = x.flatten(0, 1), self.experts_per_token
         if not computes(None, x=rows, gate_up=self.gate_up.weight, down=self.down.weight):

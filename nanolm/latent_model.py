@@ -3,6 +3,8 @@
 from .config import ModelConfig
 from .mla import MLA, MLACache
 from .model import NanoLM
+from .paged_cache import LatentPagedCache
+from .rope import RotaryTable
 from .shapes import LatentAttention
 
 # Two layers that run anywhere: 48 numbers a token and layer, where four key/value heads would keep 256.
@@ -20,6 +22,7 @@ class LatentLM(NanoLM):
         self.latent = latent
         for i, layer in enumerate(self.layers):
             layer.attention = MLA(config, latent, i)
+        self.rotary = RotaryTable(latent.rotary_dim, config.rope_theta)
         self._initialise()
 
     def new_cache(
@@ -36,3 +39,13 @@ class LatentLM(NanoLM):
                 "one length, that is) and keeps floats"
             )
         return MLACache(self.config, self.latent, batch_size, capacity, dtype=self.dtype, device=self.device)
+
+    def new_paged_cache(self, n_blocks: int, block_size: int = 16, cache_kind: str = "float") -> LatentPagedCache:
+        """Return a pool of empty blocks of latent vectors and rotary keys.
+
+        Raises:
+            ValueError: numbers kept otherwise than as the model's; n_blocks or block_size below 1.
+        """
+        if cache_kind != "float":
+            raise ValueError(f"cache_kind is {cache_kind!r}; a latent cache keeps the model's own numbers: 'float'")
+        return LatentPagedCache(self.config, self.latent, n_blocks, block_size, dtype=self.dtype, device=self.device)

@@ -8,15 +8,20 @@ In shapes, C is the length of the latent vector, R that of the rotary key, U tha
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from . import dot_product
 from ._require import require_count
-from .cache import KVCache, causal_mask
+from .cache import KVCache
 from .config import ModelConfig
-from .rope import apply_rope
+from .masks import causal_mask
+from .norm import RMSNorm
+from .rope import Offset, apply_rope
 from .shapes import LatentAttention
 
 
@@ -55,23 +60,28 @@ def absorbed_attention(
     up_keys: Float[Tensor, "N H C"],
     up_values: Float[Tensor, "N U C"],
     mask: Bool[Tensor, "T S"] | None = None,
+    attend: Callable[..., Tensor] = dot_product.attend,
 ) -> Float[Tensor, "B N T U"]:
     """Return the same as `naive_attention`, and never a key or a value: queries meet the latent vectors themselves.
 
     q · (up_keys[n] · c) is (up_keys[n]ᵀ · q) · c, so each query is brought to C numbers once, and the scale stays
     1 / √(H + R). The weights then mix latent vectors, and up_values[n] is applied to the mixture: once a query, not
-    once a position. All heads read the same C + R numbers a position, as in multi-query attention, and that makes a
-    decode step cheap, which waits for what it reads. Arguments as for `naive_attention`.
+    once a position. In between it is the attention of N queries over one head, multi-query attention: queries
+    [up_keys[n]ᵀ · q; q_rotary], keys [c; rotary key], both of C + R numbers, values c. All heads read the same C + R
+    numbers a position, and that makes a decode step cheap, which waits for what it reads.
+
+    Args:
+        attend: called as attend(queries, keys, values, scale=…), with mask=… too where a mask is given, and with heads
+            in the second dimension, (B, N, T, C + R), (B, 1, S, C + R) and (B, 1, S, C); returns (B, N, T, C). A cache
+            hands its own over, which knows the positions before these.
+        others: as for `naive_attention`.
 
     Source: DeepSeek-V2, section 2.1.2.
     """
-    B, N, T, _ = q.shape
-    in_latent = torch.einsum("bnth,nhc->bntc", q, up_keys)
-    # As N·T rows of one matrix: broadcast over N, the latent vectors would be copied for each head.
-    scores = in_latent.flatten(1, 2) @ latents.transpose(-1, -2)  # (B, N·T, S)
-    scores = scores + q_rotary.flatten(1, 2) @ rotary_keys.transpose(-1, -2)
-    weights = latent_softmax(scores.view(B, N, T, -1), q.shape[-1] + q_rotary.shape[-1], mask)
-    mixed = (weights.flatten(1, 2) @ latents).view(B, N, T, -1)  # (B, N, T, C)
+    queries = torch.cat([torch.einsum("bnth,nhc->bntc", q, up_keys), q_rotary], dim=-1)
+    keys, values = torch.cat([latents, rotary_keys], dim=-1).unsqueeze(1), latents.unsqueeze(1)
+    masked = {} if mask is None else {"mask": mask}
+    mixed = attend(queries, keys, values, **masked, scale=1 / math.sqrt(q.shape[-1] + q_rotary.shape[-1]))
     return torch.einsum("bntc,nuc->bntu", mixed, up_values)
 
 
@@ -106,8 +116,8 @@ class MLACache(KVCache):
 
     Attributes:
         length: cached positions a row; only `advance` and `truncate`, which are KVCache's, move it.
-        latents: a list with one (B, capacity, C) tensor a layer.
-        rotary_keys: a list with one (B, capacity, R) tensor a layer.
+        keys: a list with one (B, 1, capacity, C + R) tensor a layer: the keys of absorbed attention, one head for all.
+        latents, rotary_keys: views of them, a list with one (B, capacity, C) and (B, capacity, R) tensor a layer.
     """
 
     def __init__(
@@ -123,15 +133,15 @@ class MLACache(KVCache):
         if batch_size < 1 or capacity < 1:
             raise ValueError(f"batch_size is {batch_size} and capacity {capacity}; both must be 1 or more")
         self.capacity, self.batch_size, self.length = capacity, batch_size, 0
-        self.latents, self.rotary_keys = (
-            [torch.zeros(batch_size, capacity, width, dtype=dtype, device=device) for _ in range(config.n_layers)]
-            for width in (latent.kv_latent_dim, latent.rotary_dim)
-        )
+        C, R = latent.kv_latent_dim, latent.rotary_dim
+        shape = (batch_size, 1, capacity, C + R)
+        self.keys = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(config.n_layers)]
+        self.latents, self.rotary_keys = ([k[:, 0, :, part] for k in self.keys] for part in (slice(C), slice(C, None)))
 
     @property
     def allocated_bytes(self) -> int:
         """Bytes reserved for the full capacity: L · B · capacity · (C + R) · bytes a number."""
-        return sum(t.nbytes for t in (*self.latents, *self.rotary_keys))
+        return sum(t.nbytes for t in self.keys)
 
     def update(
         self, layer: int, latents: Float[Tensor, "B T C"], rotary_keys: Float[Tensor, "B T R"]
@@ -156,8 +166,19 @@ class MLACache(KVCache):
         self.rotary_keys[layer][:, self.length : end] = rotary_keys.detach()
         return self.latents[layer][:, :end], self.rotary_keys[layer][:, :end]
 
-    def mask(self, T: int) -> None:
-        """Return None, causal: rows of one length need nothing else, and attention makes that mask itself."""
+    def attend(
+        self,
+        layer: int,
+        q: Float[Tensor, "B N T CR"],
+        k: Float[Tensor, "B 1 T CR"],
+        v: Float[Tensor, "B 1 T C"],
+        scale: float | None = None,
+    ) -> Float[Tensor, "B N T C"]:
+        """As KVCache.attend, of absorbed queries: keys are [latent; rotary key] of one head, values the latents."""
+        C, end = v.shape[-1], self.length + k.shape[2]
+        self.update(layer, v[:, 0], k[:, 0, :, C:])
+        keys = self.keys[layer][:, :, :end]
+        return dot_product.attend(q, keys, keys[..., :C], self.mask(q.shape[2]), scale)
 
 
 class MLA(nn.Module):
@@ -185,7 +206,7 @@ class MLA(nn.Module):
         C, R, U = latent.kv_latent_dim, latent.rotary_dim, latent.value_dim
         self.q = _projection(D, N * (H + R), latent.q_latent_dim, config.norm_eps)
         self.down = nn.Linear(D, C + R, bias=False)
-        self.norm = nn.RMSNorm(C, eps=config.norm_eps)
+        self.norm = RMSNorm(C, config.norm_eps)
         self.up = nn.Linear(C, N * (H + U), bias=False)
         self.out = nn.Linear(N * U, D, bias=False)
 
@@ -195,18 +216,15 @@ class MLA(nn.Module):
         return heads[:, : self.head_dim], heads[:, self.head_dim :]
 
     def forward(
-        self,
-        x: Float[Tensor, "B T D"],
-        cache: MLACache | None = None,
-        offset: int = 0,
-        mask: Bool[Tensor, "T S"] | None = None,
+        self, x: Float[Tensor, "B T D"], cache: MLACache | None = None, offset: Offset = 0
     ) -> Float[Tensor, "B T D"]:
-        """Return the attention output of T new positions, which start at `offset`.
+        """Return the attention output of T new positions, which stand where `offset` says, as for `apply_rope`.
 
         `q` gives for each head H numbers and R to rotate; `down` gives C numbers, which `norm` makes the latent vector,
         and R for the rotary key. Latent vectors after the norm and rotary keys after the rotation are cached (not
-        counted: the caller advances), and all cached ones are attended to, in the way that takes fewer multiplications.
-        The heads' results side by side go through `out`.
+        counted: the caller advances), and all cached ones are attended to, in the way that takes fewer multiplications
+        (`self.absorbs`). Absorbed, `cache.attend` stores them and attends; else `cache.update` stores them and returns
+        all. Without a cache the T positions see each other alone. The heads' results side by side go through `out`.
         """
         B, T, _ = x.shape
         H, R = self.head_dim, self.latent.rotary_dim
@@ -214,12 +232,24 @@ class MLA(nn.Module):
         latents, rotary_keys = self.down(x).split([self.latent.kv_latent_dim, R], dim=-1)
         q_rotary = apply_rope(q_rotary, offset, self.theta)
         latents, rotary_keys = self.norm(latents), apply_rope(rotary_keys[:, None], offset, self.theta)[:, 0]
-        if cache is not None:
-            latents, rotary_keys = cache.update(self.layer, latents, rotary_keys)
-        naive, absorbed = latent_multiplications(T, latents.shape[1], H, self.latent)
-        attention = absorbed_attention if absorbed < naive else naive_attention
-        mixed = attention(q, q_rotary, latents, rotary_keys, *self.up_projections(), mask)  # (B, N, T, U)
+        if self.absorbs(T, cache):
+            attend = dot_product.attend if cache is None else partial(cache.attend, self.layer)
+            mixed = absorbed_attention(q, q_rotary, latents, rotary_keys, *self.up_projections(), attend=attend)
+        else:
+            if cache is not None:
+                latents, rotary_keys = cache.update(self.layer, latents, rotary_keys)
+            mixed = naive_attention(q, q_rotary, latents, rotary_keys, *self.up_projections())  # (B, N, T, U)
         return self.out(mixed.transpose(1, 2).reshape(B, T, -1))
+
+    def absorbs(self, T: int, cache: MLACache | None) -> bool:
+        """Return whether absorbed attention is the cheaper way for T positions after the cached ones.
+
+        A cache whose `update` returns no rows, such as that of a pass of many requests, can be absorbed only.
+        """
+        if cache is not None and not cache.gives_rows:
+            return True
+        naive, absorbed = latent_multiplications(T, T + (cache.length if cache else 0), self.head_dim, self.latent)
+        return absorbed < naive
 
 
 def _projection(D: int, width: int, through: int, eps: float) -> nn.Module:
@@ -227,5 +257,5 @@ def _projection(D: int, width: int, through: int, eps: float) -> nn.Module:
     if not through:
         return nn.Linear(D, width, bias=False)
     return nn.Sequential(
-        nn.Linear(D, through, bias=False), nn.RMSNorm(through, eps=eps), nn.Linear(through, width, bias=False)
+        nn.Linear(D, through, bias=False), RMSNorm(through, eps), nn.Linear(through, width, bias=False)
     )

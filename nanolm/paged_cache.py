@@ -12,7 +12,9 @@ from torch import Tensor
 
 from ._require import require_count
 from .config import ModelConfig
+from .float8 import FLOAT8, LARGEST_FLOAT8
 from .quantization import dequantize, quantize
+from .shapes import LatentAttention
 
 _SCALE_DTYPE = torch.bfloat16
 
@@ -35,9 +37,13 @@ class PagedKVCache:
     ) -> None:
         require_count(1, n_blocks=n_blocks, block_size=block_size)
         self.n_blocks, self.block_size = n_blocks, block_size
-        self.n_kv_heads, self.head_dim, self.dtype = config.n_kv_heads, config.head_dim, dtype
+        (self.n_kv_heads, self.head_dim), self.dtype = self._heads(config), dtype
         # Zeros, not empty: places that a mask hides are multiplied by 0 all the same, and 0 · NaN is NaN.
         self.pools = [self._pool(self.head_dim, self._stored_dtype, device) for _ in range(config.n_layers)]
+
+    def _heads(self, config: ModelConfig) -> tuple[int, int]:
+        """How many heads are kept of a token and layer, and how many numbers each has."""
+        return config.n_kv_heads, config.head_dim
 
     @property
     def is_plain(self) -> bool:
@@ -66,11 +72,11 @@ class PagedKVCache:
         """Bytes of the whole pool."""
         return sum(t.nbytes for t in self._tensors)
 
-    def write(self, layer: int, k: Float[Tensor, "n K H"], v: Float[Tensor, "n K H"], slots: Int[Tensor, "n"]) -> None:
+    def write(self, layer: int, k: Float[Tensor, "K n H"], v: Float[Tensor, "K n H"], slots: Int[Tensor, "n"]) -> None:
         """Store the keys and values of n positions, of whatever requests, each in its slot."""
-        places = self.pools[layer].view(2, self.n_kv_heads, -1, self.head_dim)  # (2, K, slots, H)
-        places[0].index_copy_(1, slots, k.transpose(0, 1))
-        places[1].index_copy_(1, slots, v.transpose(0, 1))
+        keys, values = self.pools[layer].view(2, self.n_kv_heads, -1, self.head_dim).unbind()  # (K, slots, H) each
+        keys.index_copy_(1, slots, k)
+        values.index_copy_(1, slots, v)
 
     def read(
         self, layer: int, tables: Int[Tensor, "B blocks"]
@@ -85,7 +91,8 @@ class PagedKVCache:
         B, blocks = tables.shape
         both = pool.index_select(2, tables.flatten())  # (2, K, B · blocks, block_size · numbers)
         both = both.view(2, self.n_kv_heads, B, blocks * self.block_size, -1).transpose(1, 2)
-        return both[0], both[1]
+        keys, values = both.unbind()
+        return keys, values
 
     def copy_blocks(self, copies: list[tuple[int, int]]) -> None:
         """Copy whole blocks, (from, to) one after the other, in all layers."""
@@ -127,13 +134,13 @@ class Int8PagedKVCache(PagedKVCache):
     def _tensors(self) -> list[Tensor]:
         return [*self.pools, *self.scale_pools]
 
-    def write(self, layer: int, k: Float[Tensor, "n K H"], v: Float[Tensor, "n K H"], slots: Int[Tensor, "n"]) -> None:
+    def write(self, layer: int, k: Float[Tensor, "K n H"], v: Float[Tensor, "K n H"], slots: Int[Tensor, "n"]) -> None:
         """As PagedKVCache.write, through codes: each head of each position is a row with a scale of its own.
 
         A row that holds NaN or infinity gets the scale NaN and comes back as NaN: its request will be found out by its
         scores, and the others' rows are written all the same.
         """
-        both = torch.stack([k, v]).transpose(1, 2)  # (2, K, n, H)
+        both = torch.stack([k, v])  # (2, K, n, H)
         finite = both.isfinite().all(dim=-1, keepdim=True)
         codes, scales = quantize(torch.where(finite, both, 0.0), 8, scale_dtype=_SCALE_DTYPE)
         scales = torch.where(finite, scales, float("nan"))
@@ -145,6 +152,77 @@ class Int8PagedKVCache(PagedKVCache):
         codes, scales = self._gather(self.pools[layer], tables), self._gather(self.scale_pools[layer], tables)
         k, v = (dequantize(c, s).to(self.dtype) for c, s in zip(codes, scales, strict=True))
         return k, v
+
+
+class Float8PagedKVCache(PagedKVCache):
+    """A paged cache of 8-bit floats (E4M3), as `Float8KVCache`: a byte a number, numbers beyond ±448 held at ±448."""
+
+    @property
+    def _stored_dtype(self) -> torch.dtype:
+        return FLOAT8
+
+    @property
+    def _tensors(self) -> list[Tensor]:
+        return [pool.view(torch.uint8) for pool in self.pools]  # few operations know 8-bit floats; bytes are bytes
+
+    def write(self, layer: int, k: Float[Tensor, "K n H"], v: Float[Tensor, "K n H"], slots: Int[Tensor, "n"]) -> None:
+        """As PagedKVCache.write; each number is rounded to 4 significant binary digits."""
+        places = self._tensors[layer].view(2, self.n_kv_heads, -1, self.head_dim)
+        for of, new in zip(places, (k, v), strict=True):
+            # Past 448 the conversion gives NaN, not the largest number.
+            rounded = new.clamp(-LARGEST_FLOAT8, LARGEST_FLOAT8).to(FLOAT8)
+            of.index_copy_(1, slots, rounded.view(torch.uint8))
+
+    def read(self, layer: int, tables: Int[Tensor, "B blocks"]) -> tuple[Tensor, Tensor]:
+        """As PagedKVCache.read, widened to the model's dtype."""
+        k, v = self._gather(self._tensors[layer], tables)
+        return k.view(FLOAT8).to(self.dtype), v.view(FLOAT8).to(self.dtype)
+
+
+class LatentPagedCache(PagedKVCache):
+    """A paged cache of latent attention: one head of [latent vector; rotary key], C + R numbers a token and layer.
+
+    A value is the latent part of its key, so there are no values in the pool.
+
+    Attributes:
+        pools: a list with one (1, 1, n_blocks, block_size · (C + R)) tensor a layer.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        latent: LatentAttention,
+        n_blocks: int,
+        block_size: int = 16,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.latent_dim, self._width = latent.kv_latent_dim, latent.kv_latent_dim + latent.rotary_dim
+        super().__init__(config, n_blocks, block_size, dtype, device)
+
+    def _heads(self, config: ModelConfig) -> tuple[int, int]:
+        return 1, self._width
+
+    @property
+    def is_plain(self) -> bool:
+        """False: keys and values are not two halves of a pool, which is what the kernel of paged decode reads."""
+        return False
+
+    def _pool(self, numbers: int, dtype: torch.dtype, device: torch.device | str) -> Tensor:
+        return torch.zeros(1, 1, self.n_blocks, self.block_size * numbers, dtype=dtype, device=device)
+
+    def write(self, layer: int, k: Float[Tensor, "1 n H"], v: Float[Tensor, "1 n C"], slots: Int[Tensor, "n"]) -> None:
+        """Store the keys of n positions, each in its slot; v is the first part of k and is not kept again."""
+        self.pools[layer].view(-1, self.head_dim).index_copy_(0, slots, k[0])
+
+    def read(
+        self, layer: int, tables: Int[Tensor, "B blocks"]
+    ) -> tuple[Float[Tensor, "B 1 S H"], Float[Tensor, "B 1 S C"]]:
+        """As PagedKVCache.read, the values a view of the keys."""
+        B, blocks = tables.shape
+        keys = self.pools[layer][0, 0].index_select(0, tables.flatten())
+        keys = keys.view(B, 1, blocks * self.block_size, self.head_dim)
+        return keys, keys[..., : self.latent_dim]
 
 
 class HostBlocks:

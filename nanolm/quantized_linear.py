@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from .kernels import quantized_matmul
 from .packing import pack_bits, unpack_bits
-from .quantization import dequantize, quantize
+from .quantization import dequantize, quantization_error, quantize, quantize_tensor
 from .quantized_matmul import (
     FEW_ROWS,
     int4_kernel_matmul,
@@ -32,7 +32,12 @@ class QuantizedLinear(nn.Module):
         scales: bfloat16 (out, G), G = 1 for one a row.
         channel_scales: (D,) or None. Inputs are divided by them; the weights were multiplied before they were rounded.
         bias: (out,) or None, in floats.
+        fast: whether a kernel that reads the codes may compute the product; False is `plain_matmul` always.
+        error: what rounding has cost, relative to the weights (`quantization_error`); NaN where nobody knows.
     """
+
+    fast = True
+    error = float("nan")
 
     def __init__(
         self,
@@ -50,14 +55,28 @@ class QuantizedLinear(nn.Module):
         self.register_buffer("channel_scales", channel_scales)
 
     @classmethod
-    def from_linear(cls, linear: nn.Linear, bits: int, group_size: int | None = None) -> "QuantizedLinear":
+    def from_linear(
+        cls, linear: nn.Linear, bits: int, group_size: int | None = None, per_tensor: bool = False
+    ) -> "QuantizedLinear":
         """Return the layer with its weights rounded to `bits` bits, one scale a row or one a group; the bias stays.
 
+        Args:
+            per_tensor: one scale for the whole matrix (`quantize_tensor`), which the layer keeps for each row.
+
         Raises:
-            ValueError: what `quantize` refuses, or rows that do not fill whole bytes.
+            ValueError: what `quantize` refuses, rows that do not fill whole bytes, or per_tensor with a group_size.
         """
         weight, bias = linear.weight.detach(), linear.bias
-        return cls(*quantize(weight, bits, group_size, SCALE_DTYPE), bits, None if bias is None else bias.detach())
+        if per_tensor and group_size is not None:
+            raise ValueError(f"per_tensor is True and group_size {group_size}; one scale leaves no groups: None")
+        if per_tensor:
+            codes, scale = quantize_tensor(weight, bits)
+            scales = scale.expand(len(weight), 1).contiguous()
+        else:
+            codes, scales = quantize(weight, bits, group_size, SCALE_DTYPE)
+        layer = cls(codes, scales, bits, None if bias is None else bias.detach())
+        layer.error = quantization_error(weight, dequantize(codes, layer.scales))
+        return layer
 
     @property
     def group_size(self) -> int:
@@ -79,7 +98,9 @@ class QuantizedLinear(nn.Module):
         if self.channel_scales is not None:
             x = x / self.channel_scales.to(x.dtype)
         weights = (self.codes, self.scales, self.bits)
-        if x.is_cuda and self.bits in (8, 4) and x.numel() <= FEW_ROWS * self.in_features:
+        if not self.fast:
+            y = plain_matmul(x, *weights)
+        elif x.is_cuda and self.bits in (8, 4) and x.numel() <= FEW_ROWS * self.in_features:
             y = quantized_matmul(x, *weights)
         else:
             y = kernel_matmul(x, *weights) if kernel_takes(x, *weights) else plain_matmul(x, *weights)
@@ -88,7 +109,7 @@ class QuantizedLinear(nn.Module):
     def extra_repr(self) -> str:
         """What `print(model)` shows of the layer."""
         shape = f"in_features={self.in_features}, out_features={self.out_features}"
-        return f"{shape}, bits={self.bits}, group_size={self.group_size}"
+        return f"{shape}, bits={self.bits}, group_size={self.group_size}, error={self.error:.4f}"
 
 
 class Int4Linear(nn.Module):

@@ -35,6 +35,7 @@ def quantize_model(
     head: bool = False,
     make: LayerMaker | None = None,
     kernels: bool = True,
+    per_tensor: bool = False,
 ) -> NanoLM:
     """Exchange the model's linear layers for quantized ones, in place, and return the model.
 
@@ -48,7 +49,9 @@ def quantize_model(
         head: whether to exchange the head too.
         make: what makes a layer from its name and nn.Linear, in the order of a pass, in place of plain rounding.
             It sees a model whose earlier layers have been exchanged already.
-        kernels: whether 4-bit layers may take this processor's own layout (`Int4Linear`), where it has one.
+        kernels: whether layers may multiply by kernels that read codes; False: by `plain_matmul` always. With kernels,
+            4-bit layers take this processor's own layout (`Int4Linear`), where it has one.
+        per_tensor: one scale for a whole matrix, for plain rounding: the coarsest way.
 
     Raises:
         ValueError: no linear layer is left to exchange, or what `QuantizedLinear.from_linear` refuses.
@@ -58,9 +61,11 @@ def quantize_model(
     if not layers:
         raise ValueError("the model has no linear layer to exchange: is it quantized already?")
     for name, linear in layers.items():
-        layer = make(name, linear) if make else QuantizedLinear.from_linear(linear, bits, group_size)
+        layer = make(name, linear) if make else QuantizedLinear.from_linear(linear, bits, group_size, per_tensor)
         if kernels and Int4Linear.takes(layer):
             layer = Int4Linear(layer)
+        elif isinstance(layer, QuantizedLinear):
+            layer.fast = kernels
         model.set_submodule(name, layer)
     return model
 

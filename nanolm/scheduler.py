@@ -12,50 +12,20 @@ Sources: Yu 2022 ("Orca": scheduling pass by pass), Kwon 2023 (section 4.5: pree
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ._require import require_count
 from .paging import BlockAllocator, BlockTable, blocks_for
 from .prefix import RadixCache
-
-
-@dataclass(eq=False)
-class Job:
-    """A request as the scheduler sees it.
-
-    Attributes:
-        tokens: prompt and answer so far.
-        draft: tokens guessed to follow; they run with the next pass and are not part of the text yet.
-        table: where its positions lie, given by the scheduler.
-        n_computed: leading tokens whose keys and values are in the cache.
-        n_prefix_tokens: tokens that the prefix cache spared it, over all its admissions.
-        n_preemptions: how often its blocks were taken.
-    """
-
-    tokens: list[int]
-    draft: list[int] = field(default_factory=list)
-    table: BlockTable = field(init=False)
-    n_computed: int = 0
-    n_prefix_tokens: int = 0
-    n_preemptions: int = 0
-    n_remembered: int = 0  # blocks that the prefix cache has been told of
-
-    @property
-    def n_pending(self) -> int:
-        """Tokens that have to run before the next one can be chosen, the draft included."""
-        return len(self.tokens) + len(self.draft) - self.n_computed
-
-    @property
-    def is_decoding(self) -> bool:
-        """Whether all but the newest token are in the cache."""
-        return self.n_computed == len(self.tokens) - 1
+from .request import Request
 
 
 class Work(NamedTuple):
     """A request's part of a pass: its next n_tokens pending tokens."""
 
-    job: Job
+    request: Request
     n_tokens: int
 
 
@@ -65,8 +35,8 @@ class Plan:
 
     work: list[Work] = field(default_factory=list)
     copies: list[tuple[int, int]] = field(default_factory=list)
-    preempted: list[Job] = field(default_factory=list)
-    admitted: list[Job] = field(default_factory=list)
+    preempted: list[Request] = field(default_factory=list)
+    admitted: list[Request] = field(default_factory=list)
 
 
 class Scheduler:
@@ -95,22 +65,33 @@ class Scheduler:
         require_count(1, max_running=max_running, max_tokens_per_step=max_tokens_per_step)
         self.allocator, self.block_size, self.prefix = allocator, block_size, prefix
         self.max_running, self.max_tokens_per_step = max_running, max_tokens_per_step
-        self.waiting: deque[Job] = deque()
-        self.running: list[Job] = []
+        self.waiting: deque[Request] = deque()
+        self.running: list[Request] = []
 
-    def add(self, job: Job) -> None:
+    @property
+    def load(self) -> int:
+        """Requests that wait or run: what `route_by_prefix` weighs where several engines serve side by side."""
+        return len(self.waiting) + len(self.running)
+
+    def cached_tokens(self, prompt: Sequence[int]) -> int:
+        """Return how many tokens of the prompt's beginning the prefix cache has, on the device or the host."""
+        return self.prefix.peek(prompt) if self.prefix else 0
+
+    def add(self, request: Request) -> None:
         """Let a request wait for its turn.
 
         Raises:
-            ValueError: its tokens would not fit even if it had all blocks.
+            ValueError: prompt and answer would not fit even if it had all blocks.
         """
-        if blocks_for(len(job.tokens), self.block_size) > self.allocator.n_blocks:
+        # The last token is written and never run, so it needs no place in the cache.
+        n_blocks = self.allocator.n_blocks
+        if blocks_for(len(request.tokens) + request.n_left - 1, self.block_size) > n_blocks:
             raise ValueError(
-                f"a text of {len(job.tokens)} tokens needs {blocks_for(len(job.tokens), self.block_size)} blocks; "
-                f"there are {self.allocator.n_blocks}"
+                f"prompt has {len(request.tokens)} tokens and max_new_tokens is {request.max_new_tokens}; the whole "
+                f"pool has room for {n_blocks * self.block_size} positions, {n_blocks} blocks of {self.block_size}"
             )
-        job.table = BlockTable(self.allocator, self.block_size)
-        self.waiting.append(job)
+        request.table = BlockTable(self.allocator, self.block_size)
+        self.waiting.append(request)
 
     def schedule(self) -> Plan:
         """Return the next pass. Its positions are reserved; `complete` has to follow once it has run.
@@ -120,17 +101,17 @@ class Scheduler:
         there are requests, somebody runs: if all who could have run gave way, those who are left are asked again.
         """
         plan, budget = Plan(), self.max_tokens_per_step
-        for_prompts = budget - sum(job.n_pending for job in self.running if job.is_decoding)
+        for_prompts = budget - sum(request.n_pending for request in self.running if request.is_decoding)
         at = 0
         while at < len(self.running):  # a preemption takes from the end of this list
-            job = self.running[at]
-            n = min(job.n_pending, budget if job.is_decoding else min(budget, for_prompts))
-            n = self._make_room(job, n, plan) if n > 0 else 0
+            request = self.running[at]
+            n = min(request.n_pending, budget if request.is_decoding else min(budget, for_prompts))
+            n = self._make_room(request, n, plan) if n > 0 else 0
             if n > 0:
-                for_prompts -= 0 if job.is_decoding else n
+                for_prompts -= 0 if request.is_decoding else n
                 budget -= n
-                plan.copies += job.table.append(n)
-                plan.work.append(Work(job, n))
+                plan.copies += request.table.append(n)
+                plan.work.append(Work(request, n))
             at += 1
         if not plan.preempted:
             self.admit(plan, min(budget, for_prompts))
@@ -154,90 +135,90 @@ class Scheduler:
             budget: tokens that newcomers may run in this pass; 0 or less admits nobody.
         """
         while self.waiting and len(self.running) < self.max_running and budget > 0:
-            job = self.waiting[0]
-            if not self._may_fit(job):
+            request = self.waiting[0]
+            if not self._may_fit(request):
                 return
-            self._take_prefix(job)
-            if not self._free_up(job.table.blocks_needed(job.n_pending)):
-                self._forget_blocks(job)
+            self._take_prefix(request)
+            if not self._free_up(request.table.blocks_needed(request.n_pending)):
+                self._forget_blocks(request)
                 return
             self.waiting.popleft()
-            self.running.append(job)
-            plan.admitted.append(job)
-            job.n_prefix_tokens += job.n_computed
-            n = min(job.n_pending, budget)
-            job.table.append(n)
-            plan.work.append(Work(job, n))
+            self.running.append(request)
+            plan.admitted.append(request)
+            request.n_prefix_tokens += request.n_computed
+            n = min(request.n_pending, budget)
+            request.table.append(n)
+            plan.work.append(Work(request, n))
             budget -= n
 
-    def preempt(self, job: Job) -> None:
+    def preempt(self, request: Request) -> None:
         """Take all blocks of a running request and let it wait, before everybody else who waits.
 
         Its tokens stay, those it has written too; its draft is dropped. Nothing of it counts as computed any more, so
         that, once admitted again, it runs all of them, less what the prefix cache still has. Its n_preemptions grows
         by one.
         """
-        self.running.remove(job)
-        self._forget_blocks(job)
-        job.draft = []
-        job.n_preemptions += 1
-        self.waiting.appendleft(job)
+        self.running.remove(request)
+        self._forget_blocks(request)
+        request.draft = []
+        request.n_preemptions += 1
+        self.waiting.appendleft(request)
 
-    def complete(self, job: Job, n_computed: int) -> None:
+    def complete(self, request: Request, n_computed: int) -> None:
         """Count the first n_computed tokens of a request as cached and give back what lies behind (a refused draft)."""
-        job.draft = []
-        job.n_computed = n_computed
-        job.table.truncate(n_computed)
+        request.draft = []
+        request.n_computed = n_computed
+        request.table.truncate(n_computed)
         full = n_computed // self.block_size
-        if self.prefix is not None and full > job.n_remembered:
-            kept = self.prefix.insert(job.tokens[: full * self.block_size], job.table.blocks[:full])
-            job.table.replace(kept)  # where somebody else has computed the same, one copy is enough
-            job.n_remembered = full
+        if self.prefix is not None and full > request.n_remembered:
+            kept = self.prefix.insert(request.tokens[: full * self.block_size], request.table.blocks[:full])
+            request.table.replace(kept)  # where somebody else has computed the same, one copy is enough
+            request.n_remembered = full
 
-    def fork(self, job: Job, twin: Job) -> None:
-        """Let twin run on from where job is, over the same blocks; whoever writes first into one gets a copy.
+    def fork(self, request: Request, twin: Request) -> None:
+        """Let twin run on from where request is, over the same blocks; whoever writes first into one gets a copy.
 
         Raises:
-            ValueError: job does not run, twin's tokens are not job's, or max_running requests run already.
+            ValueError: request does not run, twin's tokens are not request's, or max_running requests run already.
         """
-        if job not in self.running:
+        if request not in self.running:
             raise ValueError("only a running request can be forked; a waiting one has nothing to share yet")
-        if twin.tokens != job.tokens:
+        if twin.tokens != request.tokens:
             raise ValueError("a fork starts with the tokens of its original, and these are others")
         if len(self.running) >= self.max_running:
             raise ValueError(f"{self.max_running} requests run already, which is max_running")
-        twin.table, twin.n_computed, twin.n_remembered = job.table.fork(), job.n_computed, job.n_remembered
+        twin.table, twin.n_computed, twin.n_remembered = request.table.fork(), request.n_computed, request.n_remembered
         self.running.append(twin)
 
-    def remove(self, job: Job) -> None:
+    def remove(self, request: Request) -> None:
         """Dismiss a request, done or not, wherever it is; its blocks are given back."""
-        if job in self.running:
-            self.running.remove(job)
+        if request in self.running:
+            self.running.remove(request)
         else:
-            self.waiting.remove(job)
-        job.table.release()
+            self.waiting.remove(request)
+        request.table.release()
 
-    def _make_room(self, job: Job, n: int, plan: Plan) -> int:
+    def _make_room(self, request: Request, n: int, plan: Plan) -> int:
         """Have blocks for n more tokens of a running request, if need be by preempting others; return how many can run.
 
         0: it had to give way itself. Guesses are dropped before anybody loses blocks for them.
         """
-        if job.draft and not self._free_up(job.table.blocks_needed(n)):
-            job.draft, n = [], 1
-        while not self._free_up(job.table.blocks_needed(n)):
+        if request.draft and not self._free_up(request.table.blocks_needed(n)):
+            request.draft, n = [], 1
+        while not self._free_up(request.table.blocks_needed(n)):
             victim = self.running[-1]
             self.preempt(victim)
             plan.preempted.append(victim)
-            if victim is job:
+            if victim is request:
                 return 0
         return n
 
-    def _may_fit(self, job: Job) -> bool:
+    def _may_fit(self, request: Request) -> bool:
         """Whether there may be room for a waiting request; asked each pass, so it leaves the prefix cache as it is."""
-        needed = blocks_for(len(job.tokens), self.block_size)
+        needed = blocks_for(len(request.tokens), self.block_size)
         if needed <= self.allocator.n_free or self.prefix is None:
             return needed <= self.allocator.n_free
-        cached = self.prefix.peek(job.tokens[:-1]) // self.block_size
+        cached = self.prefix.peek(request.tokens[:-1]) // self.block_size
         return needed - cached <= self.allocator.n_free + self.prefix.n_evictable
 
     def _free_up(self, n_blocks: int) -> bool:
@@ -247,12 +228,12 @@ class Scheduler:
             self.prefix.evict(missing)
         return self.allocator.n_free >= n_blocks
 
-    def _take_prefix(self, job: Job) -> None:
+    def _take_prefix(self, request: Request) -> None:
         if self.prefix is not None:
-            blocks = self.prefix.match(job.tokens, limit=len(job.tokens) - 1)
-            job.table.adopt(blocks)
-            job.n_computed, job.n_remembered = job.table.length, len(blocks)
+            blocks = self.prefix.match(request.tokens, limit=len(request.tokens) - 1)
+            request.table.adopt(blocks)
+            request.n_computed, request.n_remembered = request.table.length, len(blocks)
 
-    def _forget_blocks(self, job: Job) -> None:
-        job.table.release()
-        job.n_computed = job.n_remembered = 0
+    def _forget_blocks(self, request: Request) -> None:
+        request.table.release()
+        request.n_computed = request.n_remembered = 0

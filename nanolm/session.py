@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from .cache_kinds import CacheKind
 from .model import NanoLM
 from .sampling import Sampling
 
@@ -22,9 +23,15 @@ class Session:
         passes: forward passes run so far.
     """
 
-    def __init__(self, model: NanoLM, sampling: Sampling | None = None, capacity: int | None = None) -> None:
+    def __init__(
+        self,
+        model: NanoLM,
+        sampling: Sampling | None = None,
+        capacity: int | None = None,
+        cache_kind: CacheKind = "float",
+    ) -> None:
         self.model, self.sampling = model, sampling or Sampling()
-        self.cache = model.new_cache(capacity=capacity)
+        self.cache = model.new_cache(capacity=capacity, cache_kind=cache_kind)
         self.passes = 0
 
     @property

@@ -195,6 +195,10 @@ class HybridKVCache(KVCache):
         """As the update of that layer's own cache."""
         return self.layers[layer].update(0, k, v)
 
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float | None = None) -> Tensor:
+        """As that layer's own cache attends: to the whole text, or to the last positions of it."""
+        return self.layers[layer].attend(0, q, k, v, scale)
+
     def advance(self, n: int) -> None:
         """Count n more positions as read in every layer, or in none if one refuses."""
         self._all(lambda cache: cache.advance(n))
@@ -202,13 +206,6 @@ class HybridKVCache(KVCache):
     def truncate(self, length: int) -> None:
         """Forget all but the first `length` positions in every layer, or in none if one cannot go back that far."""
         self._all(lambda cache: cache.truncate(length))
-
-    def mask(self, T: int) -> list[Bool[Tensor, "T R"] | None] | None:
-        """Return a mask for each layer; None for one new position, which in every layer sees all that is kept."""
-        if T == 1:
-            return None
-        masks = {window: cache.mask(T) for window, cache in zip(self.windows, self.layers, strict=True)}
-        return [masks[window] for window in self.windows]
 
     def _all(self, step: Callable[[KVCache], None]) -> None:
         lengths = [cache.length for cache in self.layers]

@@ -212,7 +212,10 @@ from nanolm.tiny_decoder import TinyDecoder  # exercise: forward_step, generate
 # needs 2.1
 decoder = TinyDecoder(n_layers=1)
 without, cached = (decoder.generate([7], 12, use_cache=use_cache) for use_cache in (False, True))
-print(f"12 tokens after a prompt of one: {without.kv_projections} projections to keys and values without a cache, ", end="")
+print(
+    f"12 tokens after a prompt of one: {without.kv_projections} projections to keys and values without a cache, ",
+    end="",
+)
 print(f"{cached.kv_projections} with one, {without.kv_projections / cached.kv_projections:.1f} times fewer")
 print(f"the same text: {without.tokens == cached.tokens}; ", end="")
 print(f"scores differ by at most {np.abs(without.scores - cached.scores).max():.0e}")
@@ -277,20 +280,22 @@ for n in (16, 100, 1000):
 # its hand is at 0, and the score with the key at 3 is cos 3 = −0.99. Against this mistake there is `offset`: the number of
 # tokens that came before this pass.
 #
-# The reference looks its angles up in a table, `_angles`, because all layers of a pass ask for the same ones. It is imported
-# for you. To compute the angles yourself, in float64, is the better exercise.
+# All layers of a pass turn by the same angles, so a model computes them once, with your function, and looks them up. What
+# it hands to its layers is a **Rotation**: cos and sin, ready to use. Your function takes that, too. The engine calls it
+# once in every layer of every pass.
 
 # %%
 from nanolm.rope import apply_rope  # exercise: apply_rope
 # points: 5
 # minutes: 15
 # difficulty: 3
-# tested: Every vector against complex multiplication, at offsets from 0 to 30,000; one offset a row; theta; that lengths
-#   stay and scores depend on the distance alone; that a part rotated with its offset equals the part of the whole.
+# tested: Every vector against complex multiplication, at offsets from 0 to 30,000; one offset a row, every position by
+#   itself, and a Rotation; theta; that lengths stay and scores depend on the distance alone; that a part rotated with its
+#   offset equals the part of the whole.
 # why: Without it a cached key would mean another place than the one it was made for.
-# hint: Positions are offset, offset + 1, …: T of them, or T for each row (then the heads need a dimension of size 1).
-#   Times the H/2 speeds gives the angles. Cut x into its two halves with [..., : H // 2] and [..., H // 2 :] and join
-#   the results. x may be float32 or bfloat16 and must come back as what it was.
+# hint: `positions_of(offset, T)` gives the positions: T of them, or T for each row (then the heads need a dimension of
+#   size 1). Times the H/2 speeds gives the angles. Cut x into its two halves with [..., : H // 2] and [..., H // 2 :] and
+#   join the results. x may be float32 or bfloat16 and must come back as what it was.
 
 # %%
 # needs 2.4
@@ -322,7 +327,13 @@ figures.show(
 # %% [markdown]
 # ## The cache
 #
-# A layer hands the cache its new keys and values and gets all of them back. Two decisions are behind the class below.
+# The cache is an object with two tensors a layer, and four things to do. It stores new keys and values (`update`), counts
+# them (`advance`), says where the next tokens stand (`offset`), and lets the queries of a pass look at everything it holds
+# (`attend`). A layer never sees what is stored: it hands over its queries, keys and values and gets back what the queries
+# have seen. So a cache that keeps codes, a ring or scattered blocks can take this one's place (weeks 5, 6 and 9), and the
+# layer does not notice.
+#
+# Two decisions are behind the class below.
 #
 # **Memory is taken once, at full capacity.** To join old and new with `torch.cat` would copy the whole past for every
 # token: work that grows with the square of the length, the very thing the cache was to end. So a pass *writes* T positions
@@ -342,18 +353,6 @@ figures.show(
 #
 # Going back is cheap, too: `truncate` changes the length and nothing else. What lies behind it is overwritten later. Week 4
 # needs that after every rejected guess.
-
-# %%
-from nanolm.cache import KVCache  # exercise: update, advance
-# points: 5
-# minutes: 15
-# difficulty: 2
-# tested: What comes back and what is written where, at several lengths; that other layers and `length` stay as they are;
-#   that no memory is taken; the last place, and one too many; and a whole model's scores with your cache against a full
-#   pass, to twelve digits.
-# why: Every engine has this object. Most of its bugs are one position too many or too few.
-# hint: `_end_of(k, v)` checks the shapes and returns where the new positions end; `_need_room(end)` refuses what does not
-#   fit. A slice of a tensor is a view: writing to it writes to the cache. Gradients have no business in here (`detach`).
 
 # %% [markdown]
 # ## Attention with a past
@@ -397,15 +396,34 @@ print(f"you said {my_mean_position} for T = 1")
 # query heads, K = N. **Multi-query attention** (MQA) has a single one, which all queries read. **Grouped-query attention**
 # (GQA) lies between: N/K query heads share each key/value head. The cache shrinks by N/K. The heads are shared in the
 # reading, *after* the cache, and never copied into it.
+
+# %%
+from nanolm.cache import KVCache  # exercise: update, advance, offset, attend
+# points: 8
+# minutes: 25
+# difficulty: 3
+# tested: What comes back and what is written where, at several lengths; that other layers and `length` stay as they are;
+#   that no memory is taken; the last place, and one too many. `attend` against PyTorch's own attention with everything
+#   spelled out, in the three cases of the table; that it stores, takes the mask and looks at what `update` returns. And a
+#   whole model's scores with your cache against a full pass, to twelve digits.
+# why: Here offset, cache and mask meet. Every engine has this object, and most broken engines are broken here.
+# hint: `_end_of(k, v)` checks the shapes and returns where the new positions end; `_need_room(end)` refuses what does not
+#   fit. A slice of a tensor is a view: writing to it writes to the cache. Gradients have no business in here (`detach`).
+#   `attend` is three steps: store, ask `self.mask(T)`, attend. The imported function of the same name,
+#   `attend(q, keys, values, mask, scale)`, does the softmax; with None for a mask it tells the three cases apart. To write
+#   them with `scaled_dot_product_attention` is the better exercise.
+
+# %% [markdown]
+# ## The layer
 #
-# A layer has what you need:
+# A layer is short now: project, rotate, let the cache attend, project back.
 #
 # | name | what it is |
 # |---|---|
 # | `self.qkv` | one matrix for all heads of a position, in this order: N queries, K keys, K values, H numbers each |
 # | `apply_rope(x, offset, self.theta)` | yours from above; queries and keys turn, values do not |
-# | `cache.update(self.layer, k, v)` | yours, too |
-# | `attend(q, k, v, mask)` | softmax attention of N query heads over K key/value heads; without a mask it chooses among the three cases above |
+# | `cache.attend(self.layer, q, k, v)` | yours, too: stores the new keys and values, returns what the queries see |
+# | `attend(q, k, v)` | the same where there is no cache: the positions of this pass see each other |
 # | `self.out` | back to the width D |
 #
 # Keys go into the cache *after* their rotation. Their positions never change, so why turn them again in every pass?
@@ -413,14 +431,13 @@ print(f"you said {my_mean_position} for T = 1")
 # %%
 from nanolm.attention import Attention  # exercise: forward
 # points: 5
-# minutes: 20
-# difficulty: 3
-# tested: Prefill, one new token and a chunk, each against attention one query at a time; without a cache; a mask; one
-#   offset a row; what the cache is handed (turned keys, K heads, its own layer, once) and that it is not advanced.
-# why: Here offset, cache and mask meet, and most broken engines are broken here.
+# minutes: 15
+# difficulty: 2
+# tested: What the cache is handed (turned queries and keys, plain values, K heads, its own layer, once), that what it
+#   returns goes through `out`, and that it is not advanced; one offset a row; a Rotation; no cache at all.
+# why: It is the one forward pass of this course: the engine of week 6 serves hundreds of requests through this method.
 # hint: Work with the shape (B, heads, T, H): view the projection as (B, T, N + 2K, H) and transpose. Turn the first N + K
-#   heads in one call. Without a cache, attend to the keys of this pass. In the end the heads go back side by side into
-#   (B, T, N·H).
+#   heads in one call. In the end the heads go back side by side into (B, T, N·H).
 
 # %% [markdown]
 # ## Prefill, then decode
@@ -455,22 +472,30 @@ from nanolm.model import NanoLM  # exercise: stream
 # %% [markdown]
 # ## Your own engine
 #
-# Put together what you have: your rotation, your cache, your attention and your loop in a model with the shipped weights. It
-# must write what the reference writes.
+# Put together what you have: your rotation, your cache, your layer and your loop. `your_engine` puts them into `nanolm`
+# itself for as long as its `with` lasts. Everything else stays, the shipped weights too. It must write what the reference
+# writes, and the counts say whose code it was.
 
 # %%
 # needs 2.4 to 2.7
-mine = NanoLM(target.config)
-mine.load_state_dict(target.state_dict())
-for number, layer in enumerate(mine.layers):
-    attention = Attention(target.config, number)
-    attention.load_state_dict(layer.attention.state_dict())
-    layer.attention = attention
-for start in ("ROMEO\nBut soft, ", "12 + 31:"):
+from course import your_engine
+
+starts = ("ROMEO\nBut soft, ", "12 + 31:")
+with your_engine("2.4", "2.5", "2.6", "2.7") as parts:
+    mine, _ = load("target")
+    written = {start: mine.generate(tokenizer.encode(start), 24) for start in starts}
+for start, text in written.items():
     prompt = tokenizer.encode(start)
-    text = [step[0] for step in mine.stream([prompt], 24)]
     print("your engine writes what the reference writes:", text == target.generate(prompt, 24))
     print(tokenizer.decode(prompt + text) + "\n")
+passes, layers = sum(map(len, written.values())), target.config.n_layers
+print(f"{passes} passes through {layers} layers: {passes * layers} times a layer was asked")
+for part in parts:
+    print(f"{part.name:24} ran {part.calls:5} times")
+
+# %% [markdown]
+# Every pass asks each layer once, and each layer turns its heads and lets the cache attend, which stores first. `apply_rope`
+# ran once more, for the table of angles. `offset` and `advance` are asked once a pass: all layers stand at the same place.
 
 # %% [markdown]
 # ### What a forgotten offset looks like
@@ -518,6 +543,7 @@ for words, n in (("12 + 31:", 24), ("HAMLET\nTo be, or not to be, ", 32)):
 #
 # Time two passes of the shipped model without a cache, over 16 positions and over 256, and one decode pass. From these three
 # numbers you can predict the whole curve: a pass over n positions takes about a + b·n, and the text takes the sum.
+
 
 # %%
 def fastest(call, repeats=15):
@@ -665,7 +691,7 @@ my_gqa_factor, my_mqa_factor = 1.0, 1.0  # faster than MHA; change both
 
 # %%
 # needs 2.8
-from nanolm.attention import attend
+from nanolm.dot_product import attend
 
 S = 4096
 queries = torch.randn(1, 32, 1, 128)
@@ -881,22 +907,25 @@ else:
 # ## Common mistakes, and the test that names each
 #
 # - **Offset forgotten.** Each new token is rotated as position 0.
-#   `test_rope_offset_matches_slicing`, `test_forward_of_one_new_token_sees_the_whole_cache_and_itself`
+#   `test_rope_offset_matches_slicing`, `test_offset_is_the_number_of_tokens_cached`,
+#   `test_forward_hands_the_cache_queries_and_keys_turned_by_their_positions`
 # - **`is_causal=True` at T = 1.** The new token sees the first key only. For a chunk after a past the triangle is misplaced.
-#   `test_forward_of_one_new_token_sees_the_whole_cache_and_itself`, `test_forward_of_a_chunk_after_a_past_is_causal`
+#   `test_attend_equals_torch_s_attention_over_the_past_and_the_new_positions`
 # - **`length` advanced inside every layer.** Layer 1 writes one position too far.
-#   `test_update_leaves_the_length_to_advance`, `test_forward_leaves_advancing_the_cache_to_the_caller`
+#   `test_update_leaves_the_length_to_advance`, `test_attend_leaves_the_length_to_advance`,
+#   `test_forward_leaves_advancing_the_cache_to_the_caller`
 # - **The current token left out.** It cannot see itself.
-#   `test_update_returns_the_past_followed_by_the_new_positions`, `test_forward_step_equals_the_last_row_of_a_full_pass`
+#   `test_update_returns_the_past_followed_by_the_new_positions`,
+#   `test_attend_equals_torch_s_attention_over_the_past_and_the_new_positions`, `test_forward_step_equals_the_last_row_of_a_full_pass`
 # - **Every layer writing to the last layer's cache.** `[tensor] * L` does it, and `keys[-1]`.
 #   `test_update_of_one_layer_leaves_the_others_alone`
 # - **N in place of K.** The cache, or its estimate, is N/K times too large.
-#   `test_forward_caches_k_heads_not_n`, `test_kv_bytes_per_token_of_llama3_8b_are_128_kib`
+#   `test_a_cache_holds_k_heads_a_layer_not_n`, `test_kv_bytes_per_token_of_llama3_8b_are_128_kib`
 # - **The factor 2 forgotten.** Keys *and* values. `test_kv_bytes_per_token_of_llama3_8b_are_128_kib`
 # - **The batch forgotten.** `test_kv_cache_bytes_multiply_tokens_and_sequences`,
 #   `test_max_context_on_80_gb_with_a_tenth_kept_free`
 # - **Keys cached before their rotation.** Later passes cannot know where they stood.
-#   `test_forward_hands_the_cache_rotated_keys_and_unrotated_values`
+#   `test_forward_hands_the_cache_queries_and_keys_turned_by_their_positions`
 # - **The prefill not counted, or the last token run.**
 #   `test_stream_advances_the_cache_by_what_each_pass_read`,
 #   `test_stream_runs_the_prompt_once_and_then_one_position_a_pass`

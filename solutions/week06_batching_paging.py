@@ -557,13 +557,13 @@ for n in (3, 5, 1, 4):
     for which, table in enumerate((first, second)):
         start = table.length
         table.append(n)
-        k, v = torch.randn(2, n, config.n_kv_heads, config.head_dim)
+        k, v = torch.randn(2, config.n_kv_heads, n, config.head_dim)
         store.write(0, k, v, torch.tensor(table.slot_mapping(start, table.length)))
         written[which].append(k)
 rows = torch.tensor([first.blocks, second.blocks])
 keys, _ = store.read(0, rows)  # (B, K, S, H)
 for which, table in enumerate((first, second)):
-    same = torch.equal(keys[which, :, : table.length].transpose(0, 1), torch.cat(written[which]))
+    same = torch.equal(keys[which, :, : table.length], torch.cat(written[which], dim=1))
     print(f"blocks {table.blocks}: {table.length} positions come back in order: {same}")
 
 # %% [markdown]
@@ -619,13 +619,13 @@ print(f"sized by the mean, it is too small {share[at_mean]:.0%} of the time; you
 # ## The scheduler
 #
 # Every request is the same thing at every time: a list of tokens of which the first `n_computed` are in the cache. The
-# others are *pending*. A prompt has many pending tokens, a request that writes has one. So prefill, prefill in chunks,
+# others are *pending*. A prompt has many pending tokens, a decoding request has one. So prefill, prefill in chunks,
 # decoding and "begin again after a loss" are **one rule: run pending tokens, as many as the budget of the pass allows.**
 #
-# The budget, `max_tokens_per_step`, bounds the length of a pass, since everybody in it waits for all of it. Who writes
-# comes first, with one token each. What is left goes to prompts, in chunks if need be (Agrawal 2023). All tokens of a
-# pass are packed one behind the other into one matrix, so a prompt's chunk and others' single tokens share one loading of
-# the weights.
+# The budget, `max_tokens_per_step`, bounds the length of a pass, since everybody in it waits for all of it. Decoding
+# requests come first, with one token each. What is left goes to prompts, in chunks if need be (Agrawal 2023). All tokens
+# of a pass lie one behind the other in one row (`nanolm/varlen_batch.py`: a batch of variable lengths), so a prompt's chunk
+# and others' single tokens share one loading of the weights.
 #
 # **By hand.** A budget of 8 tokens a pass. a has a prompt of 5, b one of 9, both want 3 tokens.
 #
@@ -644,8 +644,8 @@ print(f"sized by the mean, it is too small {share[at_mean]:.0%} of the time; you
 # only a chunk runs in this pass: half a prompt is of no use to anybody. Nothing is reserved for the answer. That is the
 # bet of paging: not all will be long at once.
 #
-# **Preemption.** Sometimes the bet is lost: somebody who writes needs a block and none is free. Then the one who *came
-# last* gives way. Its blocks are taken, its tokens are kept, and it waits *before* everybody else. When there is room, it
+# **Preemption.** Sometimes the bet is lost: a decoding request needs a block and none is free. Then the one that *came
+# last* is preempted. Its blocks are taken, its tokens are kept, and it waits *before* everybody else. When there is room, it
 # runs all its tokens again as if they were a prompt, the tokens of its own answer among them. Its text goes on as if
 # nothing had happened.
 #
@@ -653,16 +653,16 @@ print(f"sized by the mean, it is too small {share[at_mean]:.0%} of the time; you
 #
 # | helper | what it does |
 # |---|---|
-# | `self._may_fit(job)` | whether there may be room for a waiting request; quick, changes nothing |
-# | `self._take_prefix(job)` | lets its table begin with what the prefix cache (week 7) has of its beginning; without one, nothing |
+# | `self._may_fit(request)` | whether there may be room for a waiting request; quick, changes nothing |
+# | `self._take_prefix(request)` | lets its table begin with what the prefix cache (week 7) has of its beginning; without one, nothing |
 # | `self._free_up(n)` | whether n blocks are free, after evicting from the prefix cache if that helps |
-# | `job.table.blocks_needed(n)`, `job.table.append(n)` | this week's table |
-# | `self._forget_blocks(job)` | gives all its blocks back and counts nothing as computed |
-# | `job.n_pending`, `job.n_computed` | its tokens that have to run; its tokens that are in the cache |
-# | `job.draft` | a list of guessed tokens (week 4); empty where nothing guesses |
-# | `job.n_prefix_tokens`, `job.n_preemptions` | two counts that you keep: tokens that the prefix cache spared it, and how often it gave way |
+# | `request.table.blocks_needed(n)`, `request.table.append(n)` | this week's table |
+# | `self._forget_blocks(request)` | gives all its blocks back and counts nothing as computed |
+# | `request.n_pending`, `request.n_computed` | its tokens that have to run; its tokens that are in the cache |
+# | `request.draft` | a list of drafted tokens (week 4); empty where nothing drafts |
+# | `request.n_prefix_tokens`, `request.n_preemptions` | two counts that you keep: tokens that the prefix cache spared it, and how often it was preempted |
 # | `plan.work`, `plan.admitted` | the lists that `admit` adds to |
-# | `Work(job, n)` | one entry of `plan.work` |
+# | `Work(request, n)` | one entry of `plan.work` |
 
 # %%
 from nanolm.scheduler import Scheduler  # exercise: admit, preempt
@@ -677,15 +677,15 @@ from nanolm.scheduler import Scheduler  # exercise: admit, preempt
 #   never.
 # hint: admit is a loop with four conditions in its head and body: somebody waits, a place is free, budget is left, the
 #   first one fits. Take its prefix before you count the blocks it needs, and give the prefix back if there are too few.
-#   Only then move it from `waiting` to `running`. It runs `min(job.n_pending, budget)` tokens, whose positions you
+#   Only then move it from `waiting` to `running`. It runs `min(request.n_pending, budget)` tokens, whose positions you
 #   reserve, and you lower the budget. preempt is five lines; `appendleft` is the important one.
 
 # %% [markdown]
 # ## Your parts in the engine
 #
-# `nanolm/engine.py` is the whole server in one method: `step` plans a pass (`scheduler.schedule`), runs it, and gives every
-# request its tokens. It looks into neither the scheduler nor the tables, so yours can take their place. From here on every
-# token is served by *your* `admit`, on *your* tables, out of *your* pool.
+# `nanolm/engine.py` is the whole server in one method: `step` schedules a pass (`scheduler.schedule`), lets
+# `nanolm/model_runner.py` compute it, and gives every request its tokens. It looks into neither the scheduler nor the tables,
+# so yours can take their place. From here on every token is served by *your* `admit`, on *your* tables, out of *your* pool.
 
 
 # %%
@@ -786,7 +786,7 @@ def serve_in_pool(max_running):
     def look(n_new):
         running = engine.scheduler.running
         if engine.scheduler.waiting:
-            seen.append((len(running), sum(job.table.length for job in running)))
+            seen.append((len(running), sum(request.table.length for request in running)))
 
     return replay_engine("", engine, all_at_once(trace), on_token=look), engine, seen
 
@@ -920,7 +920,7 @@ def long_prompt_arrives(budget):
     engine = new_engine(max_tokens_per_step=budget)
     for arrival in trace[:8]:
         engine.add_request(arrival.prompt, 60, EXACTLY)
-    while engine.scheduler.waiting or any(not job.is_decoding for job in engine.scheduler.running):
+    while engine.scheduler.waiting or any(not request.is_decoding for request in engine.scheduler.running):
         engine.step()
     for _ in range(5):
         engine.step()

@@ -527,8 +527,20 @@ for n_splits in (1, 4, 16):
 # <details><summary>Answer</summary>Naive: the key is (4 + 6, 3) = (10, 3), the score 3. Absorbed: (W^K)ᵀ q is the second
 # row of W^K, (0, 1), and (0, 1) · (4, 3) = 3. Whoever forgot the transpose has W^K q = (2, 1) and the score 11.</details>
 #
-# The code is in `nanolm/mla.py`. The finished helper `latent_softmax(scores, key_dim, mask)` scales by √key_dim, masks
-# and takes the softmax.
+# ### Absorbed, it is attention over one head
+#
+# Look at what happens between the two matrices of the absorbed way. Every head has a query of C + R numbers,
+# [(W^K)ᵀ q; q^R]. All heads read one key, [c; k^R], of C + R numbers too. Their product is exactly the score above. What is
+# mixed is c, the first part of the key. So there are N queries and one key/value head: **absorbed latent attention is
+# multi-query attention**, with a head of C + R numbers, and N query heads in one group.
+#
+# Nothing new has to be written for it. Any attention that knows groups can compute it, and any cache that holds keys can
+# hold them: the engine's ordinary `attend` does both. Two things are different from a usual head. The value is shorter than
+# the key. And the scale is not 1/√(C + R), as the length of these keys would have it, but 1/√(H + R), because the scores
+# are still those of the keys that are never made.
+#
+# The code is in `nanolm/mla.py`. For the naive way a helper is finished: `latent_softmax(scores, key_dim, mask)` scales by
+# √key_dim, masks and takes the softmax. The absorbed way is given its attention as an argument, `attend`.
 
 # %%
 from nanolm.mla import naive_attention  # exercise: naive_attention
@@ -546,12 +558,12 @@ from nanolm.mla import absorbed_attention  # exercise: absorbed_attention
 # points: 5
 # minutes: 20
 # difficulty: 3
-# tested: The same as the naive way, against the same formula; square matrices without the transpose; a mask; and that no
-#   keys or values of all heads and positions are made on the way.
+# tested: The same as the naive way, against the same formula; square matrices without the transpose; a mask; what
+#   `attend` is given, and that its result is used; and that no keys or values of all heads and positions are made on the way.
 # why: It is what makes a decode step with latent attention cheap: all heads read the same 576 numbers.
-# hint: Queries to latent length with up_keys, scores against the latent vectors, softmax, mixture of latent vectors,
-#   up_values last. Heads and queries together are N · T rows of one matrix. The scale is that of the key you did not
-#   make, √(H + R).
+# hint: Four steps. `einsum` brings the queries to latent length with up_keys; `cat` puts the rotary parts behind queries
+#   and latent vectors; `attend` does the rest; another `einsum` applies up_values to what comes back. Keys and values need
+#   a head dimension of size 1. The scale is that of the key you did not make, √(H + R).
 
 # %%
 # needs 9.6 and 9.7
@@ -597,11 +609,22 @@ from nanolm.mla import latent_multiplications  # exercise: latent_multiplication
 
 # %%
 # needs 9.6 to 9.8; a few seconds
+from nanolm.dot_product import attend
+
 S, n_queries = 2048, [1, 4, 16, 64, 128, 256, 512]
 ratio, predicted_ratio = {}, {}
 for T in n_queries:
-    inputs = latent_inputs(T, S)
-    ways = {way: lambda way=way: way(*inputs) for way in (naive_attention, absorbed_attention)}
+    q, q_rotary, latents, rotary_keys, *up = inputs = latent_inputs(T, S)
+    keys = torch.cat([latents, rotary_keys], dim=-1).unsqueeze(1)  # side by side already, as a cache keeps them
+
+    def attend_to_all(queries, new_keys, new_values, scale):
+        """As a cache attends: the keys given are the newest, and it has them all."""
+        return attend(queries, keys, keys[..., :C], scale=scale)
+
+    def absorbed_of_the_newest():
+        return absorbed_attention(q, q_rotary, latents[:, -T:], rotary_keys[:, -T:], *up, attend=attend_to_all)
+
+    ways = {naive_attention: lambda: naive_attention(*inputs), absorbed_attention: absorbed_of_the_newest}
     taken = side_by_side(ways, repeats=3)
     ratio[T] = taken[naive_attention] / taken[absorbed_attention]
     naive_count, absorbed_count = latent_multiplications(T, S, H, deepseek)
@@ -633,9 +656,9 @@ figures.show(
 )
 
 # %% [markdown]
-# From about 16 queries on the count of multiplications predicts the time well. For one query it promises 114 times, and
-# the clock shows less: there the absorbed way hardly multiplies, it *reads*, and 2,048 latent vectors of 2 KB have to come
-# from memory whatever is done with them. A count of operations predicts time only where operations are what one waits for.
+# From about 64 queries on the count of multiplications predicts the time well. For one query it promises 114 times, and
+# the clock shows far less: there the absorbed way hardly multiplies, it *reads*, and 2,048 keys of 2.3 KB have to come from
+# memory whatever is done with them. A count of operations predicts time only where operations are what one waits for.
 #
 # On a GPU that reading decides. A position is 576 numbers, 1,152 B in 16 bits, and all 128 heads use it: 2 · 128 · (2 · 512 +
 # 64) = 278,528 operations, **242 for each byte**. GQA with groups of 4 does 4 for each byte, MHA 1. An H100 wants 295 to be
@@ -644,6 +667,9 @@ figures.show(
 
 # %% [markdown]
 # ### The cache
+#
+# It keeps `keys`, one head of C + R numbers, as absorbed attention reads them. `latents` and `rotary_keys` are views of
+# their two parts: what you write there stands in the keys. `attend` is finished; it stores by your `update`.
 
 # %%
 from nanolm.mla import MLACache  # exercise: update
@@ -652,7 +678,7 @@ from nanolm.mla import MLACache  # exercise: update
 # difficulty: 1
 # tested: What comes back and what is written where, at several lengths; that the cache is not copied and no other layer
 #   touched; wrong shapes and too many positions, refused before anything is written.
-# why: Two tensors a layer without any head dimension: this is where the 3.6 times come from.
+# why: C + R numbers a token and layer, whatever the number of heads: this is where the 3.6 times come from.
 # hint: As `KVCache.update` in week 2: check both shapes; `self._need_room(end)`, inherited, refuses what does not fit;
 #   write; return slices. A rotary key of each head, (B, N, T, R), is a wrong shape: broadcast, it would be written
 #   without a word.
@@ -684,12 +710,13 @@ from nanolm.mla import MLA  # exercise: forward
 # points: 5
 # minutes: 20
 # difficulty: 3
-# tested: The output against the formulas, in a prefill, a decode step and a chunk, with queries made in one step and in
-#   two; what the cache is given; no cache at all.
+# tested: The output against the formulas, in a prefill, a decode step and chunks, with queries made in one step and in two;
+#   the cheaper way taken; what the cache is given, and that what it returns is used; no cache at all; any kind of offset.
 # why: It is DeepSeek's layer: transformers' own, given the same weights, says the same (tests/reference).
 # hint: Follow the docstring. `apply_rope` wants a head dimension, so give the rotary key one and take it away.
-#   `up_projections()` gives the two matrices of all heads. After `cache.update` you hold all positions: their number is
-#   the S that decides which way is taken.
+#   `up_projections()` gives the two matrices of all heads. `self.absorbs(T, cache)` says which way is the cheaper one. For
+#   the naive way `cache.update` gives you all positions. For the absorbed way you keep to the new ones and hand over
+#   `partial(cache.attend, self.layer)`, or `dot_product.attend` without a cache.
 
 # %%
 # needs 9.6 to 9.10
@@ -709,6 +736,23 @@ off = (torch.cat(parts, dim=1) - latent_model(tokens)).abs().max().item()
 print(f"in passes of 40, 1, 1 and 18 tokens and in one pass: scores differ by at most {off:.0e}")
 heads = KVCache(DEMO_CONFIG, 1, 60)
 print(f"{cache.nbytes:,} B of cache; its 4 heads with keys and values of 32 would take {heads.allocated_bytes:,}")
+
+# %% [markdown]
+# Since absorbed attention is attention over one head, `Engine(LatentLM())` serves it as it serves any model: from blocks
+# that hold one head of C + R numbers a position. A pass over many requests gives no rows back that the naive way could
+# take apart, it can only attend; so the engine absorbs always. The tokens are those of `generate`:
+
+# %%
+# needs 9.6 to 9.10
+from nanolm.engine import Engine
+
+latent_model.double()  # so that rounding decides no token: these weights are random
+prompts = [[1, 2, 3], list(range(40)), [7]]
+engine = Engine(latent_model, n_blocks=16, max_tokens_per_step=32)
+served = engine.generate(prompts, 12)
+alone = [latent_model.generate(prompt, 12) for prompt in prompts]
+print(f"served together: {sum(map(list.__eq__, served, alone))} of {len(prompts)} texts are those of generate")
+print(f"a block of {engine.cache.block_size} positions takes {engine.cache.block_bytes:,} B in the two layers")
 
 # %% [markdown]
 # ## Second way: fewer tokens
@@ -1169,7 +1213,13 @@ else:
 # - **Half of the matrix left out of the estimate.** `test_score_matrix_bytes_of_a_long_prompt`
 # - **No transpose when absorbing.** Shapes catch it unless H = C.
 #   `test_absorbed_attention_multiplies_queries_with_the_transpose`
-# - **The scale of what is multiplied, √(C + R),** in place of the key's. `test_absorbed_attention_equals_the_definition`
+# - **The scale of what is multiplied, √(C + R),** in place of the key's, or none handed over.
+#   `test_absorbed_attention_hands_over_the_scale_of_the_key_that_it_does_not_make`
+# - **Keys without their rotary part, or values with it.** `test_absorbed_attention_hands_over_keys_and_values_of_one_head`
+# - **The cache's attention ignored.** Then only the new positions see each other.
+#   `test_absorbed_attention_makes_its_result_of_what_attend_returns`
+# - **The past forgotten in the naive way:** what `update` returns is not used.
+#   `test_forward_of_latent_attention_makes_keys_and_values_of_what_update_returned`
 # - **The rotary key rotated twice, at position 0, or not at all.**
 #   `test_forward_of_latent_attention_caches_what_all_heads_share`, `test_forward_of_latent_attention_equals_the_formulas`
 # - **The latent vector cached before its norm.** `test_forward_of_latent_attention_caches_what_all_heads_share`
@@ -1234,6 +1284,7 @@ else:
 # - What does flash attention do to the KV cache?
 # - Why are keys split in decode and queries in prefill?
 # - Why does MLA keep a rotary key apart from the latent vector?
+# - Which of MHA, GQA and MQA is absorbed latent attention, and how long is its head?
 # - When is the absorbed way slower than the naive one, and why is it taken in decode all the same?
 # - Two layers, window 4: how far back can position 100 know anything?
 # - By what factor does GQA shrink the cache, and what else shrinks it?
@@ -1241,9 +1292,9 @@ else:
 # <details><summary>Short answers</summary> Maximum, total, weighted sum; the maximum. · The scores stay in fast memory,
 # and tiles in the future are skipped. · Nothing. · A prefill has many queries to work on side by side; a decode step has
 # one, and only its keys can be shared out. · A rotation between query and matrix depends on the distance, so the matrix
-# could not be moved over to the query once for all. · With more than about 170 queries in a pass; a decode step has one.
-# · 2 · 3 = 6 positions, to 94. · N/K; latent vectors, windows and hybrids, fewer bits; off-loading moves it, sharing
-# prefixes avoids copies.
+# could not be moved over to the query once for all. · MQA, one key/value head of C + R numbers. · With more than about 170
+# queries in a pass; a decode step has one. · 2 · 3 = 6 positions, to 94. · N/K; latent vectors, windows and hybrids, fewer
+# bits; off-loading moves it, sharing prefixes avoids copies.
 # </details>
 
 # %% [markdown]

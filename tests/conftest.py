@@ -28,3 +28,13 @@ def _same_seed() -> None:
     import torch
 
     torch.manual_seed(0)
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Print the tables that tests have recorded, whether they passed or not."""
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for name, text in getattr(report, "user_properties", ()):
+                if name == "table" and getattr(report, "when", None) == "call":
+                    terminalreporter.section(report.nodeid.rpartition("::")[2].replace("_", " "), "-")
+                    terminalreporter.write_line(text)

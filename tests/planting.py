@@ -71,14 +71,14 @@ def _exchange_constants(module: ModuleType, space: dict[str, Any]) -> Iterator[A
 
 
 def _functions(space: dict[str, Any], prefix: str = "", home: str = "") -> Iterator[tuple[str, FunctionType]]:
-    """Every function and method that a namespace defines, under whatever it is wrapped in, with its dotted name."""
+    """Every function and method that a namespace defines, under whatever it is wrapped in, with a name of its own."""
     home = home or space["__name__"]
     for name, value in list(space.items()):
         if isinstance(value, type) and value.__module__ == home and not prefix:
             yield from _functions(dict(vars(value)), f"{name}.", home)
-        for function in _unwrapped(value):
+        for part, function in enumerate(_unwrapped(value)):  # a property has two: what gets it and what sets it
             if function.__module__ == home:
-                yield prefix + name, function
+                yield f"{prefix}{name} {part}", function
 
 
 def _unwrapped(value: Any) -> list[FunctionType]:

@@ -19,7 +19,7 @@ def assert_checked(name, function, *arguments):
     try:
         function(*arguments)
     except TypeError as error:
-        assert name in str(error), error
+        assert f"parameter {name!r}" in str(error), error
     else:
         raise SystemExit("a misshapen argument passed: the annotations are not checked")
 """
@@ -50,12 +50,16 @@ assert stats.counts.shape == (3, 4) and stats.experts_read.shape == (3, 6)
 heads = [torch.randn(2, n, 5, 6) for n in (4, 2, 2)]
 assert flash_attention(*heads, tile=2).shape == (2, 4, 5, 6)
 assert split_k_attention(heads[0][:, :, :1], *heads[1:], 2, torch.tensor([5, 3])).shape == (2, 4, 1, 6)
-assert len(LatentLM().generate([1, 2, 3], 3)) == 3
+latent = LatentLM()
+assert len(latent.generate([1, 2, 3], 3)) == len(latent.generate(list(range(40)), 3)) == 3
+for plain in (False, True):
+    engine = Engine(latent, n_blocks=14, block_size=4, max_tokens_per_step=7, plain=plain)
+    assert len(engine.generate([[1, 2, 3], [4, 5], [1, 2, 3, 4, 5, 6, 7, 8, 9]], 6)) == 3
 hybrid = HybridKVCache(target.config, [2, None, 4], dtype=torch.float64)
 for chunk in torch.tensor([[1, 2, 3, 4]]).split([3, 1], dim=1):
     target(chunk, hybrid)
     hybrid.advance(chunk.shape[1])
-for kind in ("float", "int8"):
+for kind in ("float", "int8", "float8"):
     engine = Engine(target, n_blocks=14, block_size=4, max_tokens_per_step=7, cache_kind=kind, draft=draft)
     assert len(engine.generate([[1, 2, 3], [4, 5], [1, 2, 3, 4, 5, 6, 7, 8, 9]], 6, sampling)) == 3
 rows = torch.full((2, 3, 4), 0.25, dtype=torch.float64)
@@ -64,16 +68,19 @@ assert_checked("draft_probs", acceptance_rate, rows, rows[..., :3])
 """
 
 QUANTIZED = """
-from nanolm.cache_kinds import cache_class
+from nanolm.cache_kinds import cache_classes
 from nanolm.calibrated_rounding import awq_linear, gptq_linear, quantize_calibrated
 
 for kind in ("float", "int8", "float8"):
     for prompts in ([[1, 2, 3], [4, 5]], [[1, 2], [3, 4]]):
         assert len(tiny_model().generate(prompts, 3, cache_kind=kind)) == 2
-    for ragged in (False, True):
-        cache = cache_class(kind, ragged)(tiny_config(), 2, 8, torch.float64)
-        heads = torch.ones(2, 2, 3, 6, dtype=torch.float64)
+    classes, heads = cache_classes(kind), torch.ones(2, 2, 3, 6, dtype=torch.float64)
+    for rows in (classes.equal, classes.ragged):
+        cache = rows(tiny_config(), 2, 8, torch.float64)
         assert_checked("v", cache.update, 0, heads, heads[..., :5])
+        assert_checked("v", cache.attend, 0, heads.repeat(1, 2, 1, 1), heads, heads[:1])
+    blocks = classes.paged(tiny_config(), 4, 2, torch.float64)
+    assert_checked("v", blocks.write, 0, heads[0], heads[0, :1], torch.arange(3))
 for method in (gptq_linear, awq_linear):
     for group_size in (None, 2):
         model = quantize_calibrated(tiny_model(), 4, [[1, 2, 3, 4], [5, 6]], group_size, method)

@@ -1,125 +1,41 @@
-"""Grades `nanolm/attention.py` against attention one query at a time (by_hand.py) and torch's own, heads repeated."""
+"""Grades `nanolm/attention.py`: a layer by the formulas, over a cache that notes what it gets and returns a mark."""
 
 import pytest
 import torch
 from by_hand import attention, close, name_the_mistake, random, rotate
-from tiny_models import tiny_config
+from tiny_models import tiny_config, tiny_model, tokens_of
 
-from nanolm.attention import attend
+from nanolm.rope import RotaryTable, Rotation
 
+FORWARD = pytest.mark.exercise("attention.Attention.forward")
 THETA = 500.0
-SEES_ONE_KEY = (
-    "is_causal=True at T = 1: the mask is aligned top-left, so the new token sees only the first key "
-    "(a single new token needs no mask: is_causal = T > 1)"
-)
-TOP_LEFT = (
-    "is_causal=True with a past: the mask is aligned top-left, so query t sees keys 0 … t instead of 0 … S - T + t "
-    "(make the mask explicit)"
-)
-WITHOUT_ITSELF = "the current token is left out: position t sees the keys 0 … t, its own among them"
-SHAPES = [(1, 1), (5, 5), (1, 6), (3, 7), (6, 7)]
+FORGOTTEN = "position offset: the new token was rotated as position 0"
 
 
-def repeated(heads, G, interleaved=True):
-    """(B, K, S, H) → (B, N, S, H)."""
-    return heads.repeat_interleave(G, dim=1) if interleaved else heads.repeat(1, G, 1, 1)
+class MarkingCache:
+    """A cache that notes what it is handed. What it returns is a mark: random numbers, attended to by nobody."""
 
+    def __init__(self, length, T, B=2):
+        self.length = self.offset = length
+        self.mark = random(B, 4, T, 6, seed=30)
+        self.calls, self.advances = [], []
 
-def explicit_sdpa(q, k, v):
-    """torch's attention with everything spelled out: each head its own copy of the keys, and a full mask."""
-    T, S, G = q.shape[2], k.shape[2], q.shape[1] // k.shape[1]
-    mask = torch.tensor([[s <= S - T + t for s in range(S)] for t in range(T)])
-    return torch.nn.functional.scaled_dot_product_attention(q, repeated(k, G), repeated(v, G), attn_mask=mask)
+    def attend(self, layer, q, k, v, scale=None):
+        for name, x, heads in (("q", q, 4), ("k", k, 2), ("v", v, 2)):
+            assert x.ndim == 4, f"{name} has shape {tuple(x.shape)}; the cache takes (B, heads, T, H)"
+            assert name == "q" or x.shape[1] != 4, (
+                f"{name} has shape {tuple(x.shape)}, not (B, K, T, H) with K = 2: N in place of K. Heads are shared in "
+                "the reading, after the cache, and never copied into it"
+            )
+            assert x.shape[1:] == (heads, self.mark.shape[2], 6), (
+                f"{name} has shape {tuple(x.shape)}; the cache takes (B, heads, T, H), here "
+                f"{(len(self.mark), heads, self.mark.shape[2], 6)}"
+            )
+        self.calls.append((layer, q, k, v, scale))
+        return self.mark
 
-
-def attention_mistakes(q, k, v):
-    """What softmax attention gives under each common mistake."""
-    T, S, G = q.shape[2], k.shape[2], q.shape[1] // k.shape[1]
-    suspects = {
-        SEES_ONE_KEY if T == 1 else TOP_LEFT: attention(q, k, v, lambda t: range(t + 1)),
-        "no mask: a position looks at the future": attention(q, k, v, lambda t: range(S)),
-        "repeat instead of repeat_interleave: query head n reads key/value head n // G, not n % K": attention(
-            q, repeated(k, G, interleaved=False), repeated(v, G, interleaved=False)
-        ),
-    }
-    if S > T:
-        suspects[WITHOUT_ITSELF] = attention(q, k, v, lambda t: range(S - T + t))
-        suspects["the new tokens see the past only: the current token is left out"] = attention(
-            q, k, v, lambda t: range(S - T)
-        )
-        suspects["the new tokens see each other only: the cache is written but not read"] = attention(
-            q, k[:, :, -T:], v[:, :, -T:]
-        )
-    return suspects
-
-
-# --- attend ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("T", "S"), SHAPES)
-@pytest.mark.parametrize(("N", "K"), [(4, 4), (4, 2), (6, 2), (4, 1)])
-def test_attend_equals_attention_one_query_at_a_time(N, K, T, S):
-    q, k, v = random(2, N, T, 6, seed=1), random(2, K, S, 6, seed=2), random(2, K, S, 6, seed=3)
-    actual = attend(q, k, v)
-    assert close(actual, attention(q, k, v)), name_the_mistake(
-        actual, attention_mistakes(q, k, v), f"attention of {T} queries over {S} keys is wrong"
-    )
-
-
-@pytest.mark.parametrize(("T", "S"), SHAPES)
-@pytest.mark.parametrize(("N", "K"), [(4, 2), (6, 2), (4, 1)])
-def test_attend_of_groups_equals_attention_over_repeated_heads(N, K, T, S):
-    q, k, v = random(2, N, T, 6, seed=4), random(2, K, S, 6, seed=5), random(2, K, S, 6, seed=6)
-    assert close(attend(q, k, v), explicit_sdpa(q, k, v)), f"{N // K} queries a group: not what repeat_interleave gives"
-
-
-@pytest.mark.parametrize(
-    "sees", [([[0, 1, 2], [0, 1, 2, 3]], [[0], [0, 1]]), ([[0, 1, 2, 3, 4]], [[0, 1]])], ids=["T = 2", "T = 1"]
-)
-def test_attend_takes_a_mask_of_each_row_s_own(sees):
-    q, k, v = random(2, 4, len(sees[0]), 6, seed=1), random(2, 2, 5, 6, seed=2), random(2, 2, 5, 6, seed=3)
-    mask = torch.tensor([[[s in keys for s in range(5)] for keys in row] for row in sees])[:, None]  # (B, 1, T, S)
-    expected = torch.cat([attention(q[b : b + 1], k[b : b + 1], v[b : b + 1], sees[b].__getitem__) for b in range(2)])
-    assert close(attend(q, k, v, mask), expected), (
-        "the mask was not used: a row sees keys that are another row's padding"
-    )
-
-
-def test_attend_takes_heads_that_are_views_of_one_projection():
-    joined = random(2, 5, 8, 6).transpose(1, 2)  # (B, N + 2K, T, H), not contiguous
-    q, k, v = joined[:, :4], joined[:, 4:6], joined[:, 6:]
-    assert close(attend(q[:, :, -1:], k, v), attention(q[:, :, -1:], k, v))
-
-
-def test_attend_shows_no_query_the_future():
-    q, k, v = random(1, 4, 6, 6, seed=1), random(1, 2, 6, 6, seed=2), random(1, 2, 6, 6, seed=3)
-    before = attend(q, k, v)
-    k[:, :, 4:], v[:, :, 4:] = 9.0, -9.0
-    assert close(attend(q, k, v)[:, :, :4], before[:, :, :4], 0.0), "positions 0 to 3 changed with keys 4 and 5"
-
-
-# --- Attention.forward -------------------------------------------------------------------------------------------
-
-
-class RecordingCache:
-    """A cache of one layer that returns past and new positions, and remembers what it was called with."""
-
-    def __init__(self, keys, values):
-        self.keys, self.values, self.updates, self.advances = keys, values, [], []
-        self.length = self.offset = keys.shape[2]
-
-    def update(self, layer, k, v):
-        B, K, _, H = self.keys.shape
-        assert k.ndim == 4 and k.shape[1] != 4, (
-            f"keys of shape {tuple(k.shape)} were cached, not (B, K, T, H) with K = 2: N in place of K. "
-            "Heads are shared in the reading, after the cache, and never copied into it"
-        )
-        assert (*k.shape[:2], k.shape[3]) == (*v.shape[:2], v.shape[3]) == (B, K, H), (
-            f"keys {tuple(k.shape)} and values {tuple(v.shape)} were cached; the cache takes (B, K, T, H), "
-            f"here ({B}, {K}, T, {H})"
-        )
-        self.updates.append((layer, k, v))
-        return torch.cat([self.keys, k], dim=2), torch.cat([self.values, v], dim=2)
+    def update(self, *_):
+        pytest.fail("forward called cache.update: call cache.attend, which stores *and* attends", pytrace=False)
 
     def advance(self, n):
         self.advances.append(n)
@@ -140,37 +56,6 @@ def projected(layer, x):
     return [part.unflatten(-1, (-1, 6)).transpose(1, 2) for part in parts]
 
 
-def past(S, B=2):
-    """Keys and values that the cache holds already, K = 2, H = 6."""
-    return random(B, 2, S, 6, seed=20), random(B, 2, S, 6, seed=21)
-
-
-def by_hand(
-    layer,
-    x,
-    past_k,
-    past_v,
-    offset,
-    sees=None,
-    q_offset=None,
-    k_offset=None,
-    theta=THETA,
-    rotate_keys=True,
-    rotate_values=False,
-    heads=None,
-    side_by_side=True,
-):
-    """The layer's output by the formulas; the arguments after `sees` plant mistakes."""
-    T = x.shape[1]
-    q, k, v = projected(layer, x) if heads is None else heads
-    q = rotate(q, range(*span(offset if q_offset is None else q_offset, T)), theta)
-    k = rotate(k, range(*span(offset if k_offset is None else k_offset, T)), theta) if rotate_keys else k
-    v = rotate(v, range(*span(offset, T)), theta) if rotate_values else v
-    mixed = attention(q, torch.cat([past_k, k], dim=2), torch.cat([past_v, v], dim=2), sees)
-    mixed = mixed.transpose(1, 2).flatten(2) if side_by_side else mixed.reshape(*x.shape[:2], -1)
-    return mixed @ layer.out.weight.T
-
-
 def viewed_wrongly(layer, x):
     """q, k, v when the projection is cut into heads before positions."""
     heads = (x @ layer.qkv.weight.T).view(x.shape[0], 8, x.shape[1], 6)
@@ -184,166 +69,177 @@ def keys_first(layer, x):
     return heads[:, 2:], heads[:, :2], v
 
 
-def span(start, T):
-    return start, start + T
+def handed(layer, T, length):
+    """Run T positions after `length` cached ones; return x and what the cache was handed."""
+    x, cache = random(2, T, 20), MarkingCache(length, T)
+    layer(x, cache, length)
+    assert len(cache.calls) == 1, (
+        f"cache.attend was called {len(cache.calls)} times: once a layer and pass, or the cache is not read"
+    )
+    return x, cache.calls[0]
 
 
-def forward_mistakes(layer, x, past_k, past_v, offset):
-    T, S = x.shape[1], past_k.shape[2] + x.shape[1]
-    args = (layer, x, past_k, past_v, offset)
+def turned_mistakes(layer, x, which, positions):
+    """Queries (which = 0) or keys (1) under each common mistake."""
+    plain = projected(layer, x)[which]
     return {
-        "position offset: the new token was rotated as position 0": by_hand(*args, q_offset=0, k_offset=0),
-        "position offset: the new key was rotated as position 0 (the query was not)": by_hand(*args, k_offset=0),
-        "position offset: the new query was rotated as position 0 (the key was not)": by_hand(*args, q_offset=0),
-        "the values were rotated: only queries and keys turn": by_hand(*args, rotate_values=True),
-        "theta: rotate by self.theta, not by the default of apply_rope": by_hand(*args, theta=10_000.0),
-        "the keys were not rotated: queries and keys turn both": by_hand(*args, rotate_keys=False),
-        "the heads of `qkv` come in the order queries, keys, values": by_hand(*args, heads=keys_first(layer, x)),
-        "the projection was viewed as (B, heads, T, H): view it as (B, T, heads, H), then transpose": by_hand(
-            *args, heads=viewed_wrongly(layer, x)
+        FORGOTTEN: rotate(plain, range(x.shape[1]), THETA),
+        "they were not rotated: queries and keys turn, both, before they are handed over": plain,
+        "they were rotated twice": rotate(rotate(plain, positions, THETA), positions, THETA),
+        "theta: rotate by self.theta, not by the default of apply_rope": rotate(plain, positions),
+        "the heads of `qkv` come in the order queries, keys, values": rotate(
+            keys_first(layer, x)[which], positions, THETA
         ),
-        "the heads were not put side by side: (B, N, T, H) becomes (B, T, N, H) before (B, T, N·H)": by_hand(
-            *args, side_by_side=False
-        ),
-        SEES_ONE_KEY if T == 1 else TOP_LEFT: by_hand(*args, sees=lambda t: range(t + 1)),
-        "no mask: a position looks at the future": by_hand(*args, sees=lambda t: range(S)),
-        **(
-            {
-                "the new tokens see each other only: the cache is written but not read": by_hand(
-                    layer, x, past_k[:, :, :0], past_v[:, :, :0], offset
-                ),
-                WITHOUT_ITSELF: by_hand(*args, sees=lambda t: range(S - T + t)),
-            }
-            if S > T
-            else {}
+        "the projection was viewed as (B, heads, T, H): view it as (B, T, heads, H), then transpose": rotate(
+            viewed_wrongly(layer, x)[which], positions, THETA
         ),
     }
 
 
-def check_forward(layer, T, S, mask=None):
-    x, (past_k, past_v) = random(2, T, 20), past(S - T)
-    cache = RecordingCache(past_k, past_v)
-    actual = layer(x, cache, S - T, mask)
-    assert actual.shape == x.shape, f"(B, T, D) = {tuple(x.shape)} went in and {tuple(actual.shape)} came out"
-    assert close(actual, by_hand(layer, x, past_k, past_v, S - T)), name_the_mistake(
+# --- what the cache is handed ------------------------------------------------------------------------------------
+
+
+@FORWARD
+@pytest.mark.parametrize(("T", "length"), [(5, 0), (1, 5), (3, 4)], ids=["a prefill", "one token", "a chunk"])
+@pytest.mark.parametrize("which", [0, 1], ids=["queries", "keys"])
+def test_forward_hands_the_cache_queries_and_keys_turned_by_their_positions(layer, T, length, which):
+    x, call = handed(layer, T, length)
+    positions, actual = range(length, length + T), call[1 + which]
+    assert close(actual, rotate(projected(layer, x)[which], positions, THETA)), name_the_mistake(
         actual,
-        forward_mistakes(layer, x, past_k, past_v, S - T),
-        f"{T} new positions after {S - T} cached: wrong output",
+        turned_mistakes(layer, x, which, positions),
+        f"{('queries', 'keys')[which]} are not `qkv`'s, turned by the positions {length} … {length + T - 1}",
     )
-    return cache
 
 
-@pytest.mark.exercise("attention.Attention.forward")
-def test_forward_of_a_prefill_equals_attention_by_hand(layer):
-    check_forward(layer, T=5, S=5)
-
-
-@pytest.mark.exercise("attention.Attention.forward")
-def test_forward_of_one_new_token_sees_the_whole_cache_and_itself(layer):
-    check_forward(layer, T=1, S=6)
-
-
-@pytest.mark.exercise("attention.Attention.forward")
-def test_forward_of_a_first_token_sees_itself(layer):
-    check_forward(layer, T=1, S=1)
-
-
-@pytest.mark.exercise("attention.Attention.forward")
-def test_forward_of_a_chunk_after_a_past_is_causal(layer):
-    check_forward(layer, T=3, S=7)
-
-
-@pytest.mark.exercise("attention.Attention.forward")
-@pytest.mark.parametrize("T", [1, 2])
-def test_forward_passes_the_mask_on(layer, T):
-    x, (past_k, past_v) = random(2, T, 20), past(4)
-    seen = [s for s in range(4 + T) if s != 1]  # key 1 is hidden from every query, all others are seen
-    mask = torch.tensor([[s in seen for s in range(4 + T)]] * T)
-    actual = layer(x, RecordingCache(past_k, past_v), 4, mask)
-    expected = by_hand(layer, x, past_k, past_v, 4, sees=lambda t: seen)
+@FORWARD
+def test_forward_hands_the_cache_values_as_they_are(layer):
+    x, (_, _, k, v, _) = handed(layer, 3, 4)
+    plain = projected(layer, x)[2]
     suspects = {
-        "`mask` was not used: rows of unequal length would see each other's padding": by_hand(
-            layer, x, past_k, past_v, 4
-        )
+        "the values were rotated: only queries and keys turn": rotate(plain, range(4, 7), THETA),
+        "keys and values were handed over in the wrong order": rotate(projected(layer, x)[1], range(4, 7), THETA),
+        "the projection was viewed as (B, heads, T, H): view it as (B, T, heads, H), then transpose": viewed_wrongly(
+            layer, x
+        )[2],
     }
-    assert close(actual, expected), name_the_mistake(
-        actual, suspects, "wrong output with a mask (if it is wrong without one too, mend that first)"
-    )
+    assert close(v, plain), name_the_mistake(v, suspects, "the values are not the last K heads of `qkv`")
+    assert not close(k, plain), "keys and values are the same"
 
 
-@pytest.mark.exercise("attention.Attention.forward")
-def test_forward_without_a_cache_lets_the_positions_see_each_other_alone(layer):
-    x, (none_k, none_v) = random(2, 4, 20), past(0)
-    actual = layer(x)
-    assert close(actual, by_hand(layer, x, none_k, none_v, 0)), name_the_mistake(
-        actual, forward_mistakes(layer, x, none_k, none_v, 0), "without a cache: wrong output"
-    )
+@FORWARD
+def test_forward_names_its_own_layer(layer):
+    _, (number, *_) = handed(layer, 3, 0)
+    assert number not in (2, -1), "every layer writes to the last layer's cache: layer 1 of 0, 1, 2 named the last"
+    assert number == 1, f"layer 1 of 0, 1, 2 named layer {number} to the cache: it is self.layer"
 
 
-@pytest.mark.exercise("attention.Attention.forward")
-def test_forward_takes_one_offset_per_row(layer):
-    x, (past_k, past_v) = random(2, 1, 20), past(3)
-    actual = layer(x, RecordingCache(past_k, past_v), torch.tensor([3, 1]))
-
-    def rows(*offsets):
-        return torch.cat([by_hand(layer, x[[b]], past_k[[b]], past_v[[b]], o) for b, o in enumerate(offsets)])
-
-    suspects = {
-        "position offset: the new token was rotated as position 0": rows(0, 0),
-        "the first row's offset was used for every row: hand `offset` to apply_rope as it is": rows(3, 3),
-    }
-    assert close(actual, rows(3, 1)), name_the_mistake(
-        actual, suspects, "wrong output with one offset a row (if it is wrong with an int too, mend that first)"
-    )
+@FORWARD
+def test_forward_leaves_the_scale_to_the_cache(layer):
+    *_, scale = handed(layer, 2, 3)[1]
+    assert scale is None or abs(scale - 6**-0.5) < 1e-12, f"scale is {scale}; 1 / √H is what the cache takes unasked"
 
 
-@pytest.mark.exercise("attention.Attention.forward")
-def test_forward_hands_the_cache_rotated_keys_and_unrotated_values(layer):
-    x = random(2, 3, 20)
-    _, k, v = projected(layer, x)
-    cache = RecordingCache(*past(4))
-    layer(x, cache, 4)
-    [(_, cached_k, cached_v)] = cache.updates
-    assert close(cached_k, rotate(k, range(4, 7), THETA)), name_the_mistake(
-        cached_k,
-        {
-            "keys were cached before the rotation: later passes cannot know their positions": k,
-            "position offset: the new token was rotated as position 0": rotate(k, range(3), THETA),
-            "keys and values were handed over in the wrong order": v,
-        },
-        f"the cache got wrong keys, of shape {tuple(cached_k.shape)}",
-    )
-    assert close(cached_v, v), "the cache got wrong values: they are the projection as it is, without a rotation"
-
-
-@pytest.mark.exercise("attention.Attention.forward")
-def test_forward_caches_k_heads_not_n(layer):
-    cache = RecordingCache(*past(0))
-    layer(random(2, 3, 20), cache, 0)
-    [(_, k, v)] = cache.updates
-    assert k.shape == v.shape == (2, 2, 3, 6), (
-        f"keys of shape {tuple(k.shape)} were cached, not (B, K, T, H) = (2, 2, 3, 6): N in place of K? "
-        "The heads are repeated (or folded) after the cache, never in it"
-    )
-
-
-@pytest.mark.exercise("attention.Attention.forward")
-def test_forward_writes_to_its_own_layer_of_the_cache_once(layer):
-    cache = RecordingCache(*past(0))
-    layer(random(2, 3, 20), cache, 0)
-    written = [number for number, _, _ in cache.updates]
-    assert written not in ([2], [-1]), (
-        "every layer writes to the last layer's cache: layer 1 of 0, 1, 2 wrote to the last"
-    )
-    assert written == [1], (
-        f"layer 1 of 0, 1, 2 wrote to the cache of layers {written}: each writes to its own, once a pass"
-    )
-
-
-@pytest.mark.exercise("attention.Attention.forward")
+@FORWARD
 def test_forward_leaves_advancing_the_cache_to_the_caller(layer):
-    cache = RecordingCache(*past(2))
+    cache = MarkingCache(2, 3)
     layer(random(2, 3, 20), cache, 2)
     assert not cache.advances and cache.length == 2, (
         "the length was advanced inside a layer: the next layer of the same pass would write 3 positions too far"
     )
+
+
+@FORWARD
+@pytest.mark.parametrize("offset", [torch.tensor([3, 1]), torch.tensor([[3], [1]])], ids=["a row", "a position"])
+def test_forward_takes_one_offset_per_row(layer, offset):
+    x, cache = random(2, 1, 20), MarkingCache(3, 1)
+    layer(x, cache, offset)
+    k, plain = cache.calls[0][2], projected(layer, x)[1]
+
+    def rows(*offsets):
+        return torch.cat([rotate(plain[[b]], [o], THETA) for b, o in enumerate(offsets)])
+
+    suspects = {
+        FORGOTTEN: rows(0, 0),
+        "the first row's offset was used for every row: hand `offset` to apply_rope as it is": rows(3, 3),
+    }
+    assert close(k, rows(3, 1)), name_the_mistake(
+        k, suspects, "wrong keys with one offset a row (if they are wrong with an int too, mend that first)"
+    )
+
+
+@FORWARD
+def test_forward_hands_a_rotation_on_as_it_is(layer):
+    x, cache, angles = random(2, 3, 20), MarkingCache(4, 3), random(3, 3, seed=9)
+    layer(x, cache, Rotation(angles.cos(), angles.sin()))
+    plain = projected(layer, x)[1]
+    pairs = torch.complex(plain[..., :3], plain[..., 3:]) * torch.exp(1j * angles)
+    assert close(cache.calls[0][2], torch.cat([pairs.real, pairs.imag], dim=-1)), (
+        "an offset may be a Rotation, which the model has looked up for all its layers: hand it to apply_rope as it is"
+    )
+
+
+# --- what comes back ---------------------------------------------------------------------------------------------
+
+
+def output_mistakes(layer, x, cache):
+    """What comes out when what the cache returned is put together wrongly, or not used."""
+    B, T, _ = x.shape
+    q, k, v = projected(layer, x)
+    q, k = (rotate(part, range(cache.length, cache.length + T), THETA) for part in (q, k))
+    alone = attention(q, k, v).transpose(1, 2).flatten(2) @ layer.out.weight.T
+    return {
+        "the heads were not put side by side: (B, N, T, H) becomes (B, T, N, H) before (B, T, N·H)": cache.mark.reshape(
+            B, T, -1
+        )
+        @ layer.out.weight.T,
+        "the new tokens see each other only: use what cache.attend returns": alone,
+        "`out` is missing: the heads go through it, back to the width D": cache.mark.transpose(1, 2).flatten(2),
+    }
+
+
+@FORWARD
+@pytest.mark.parametrize(("T", "length"), [(5, 0), (1, 5), (3, 4)], ids=["a prefill", "one token", "a chunk"])
+def test_forward_puts_what_the_cache_returns_through_out(layer, T, length):
+    x, cache = random(2, T, 20), MarkingCache(length, T)
+    actual = layer(x, cache, length)
+    assert actual.shape == x.shape, f"(B, T, D) = {tuple(x.shape)} went in and {tuple(actual.shape)} came out"
+    expected = cache.mark.transpose(1, 2).flatten(2) @ layer.out.weight.T
+    assert close(actual, expected), name_the_mistake(
+        actual,
+        output_mistakes(layer, x, cache),
+        "the result is not what the cache returned, heads side by side, times `out`",
+    )
+
+
+@FORWARD
+@pytest.mark.parametrize("offset", [0, 7])
+def test_forward_without_a_cache_lets_the_positions_see_each_other_alone(layer, offset):
+    x = random(2, 4, 20)
+    q, k, v = projected(layer, x)
+    q, k = (rotate(part, range(offset, offset + 4), THETA) for part in (q, k))
+
+    def out(sees=None):
+        return attention(q, k, v, sees).transpose(1, 2).flatten(2) @ layer.out.weight.T
+
+    actual = layer(x, None, offset)
+    suspects = {
+        "no mask: a position looks at the future": out(lambda t: range(4)),
+        "a position does not see itself": out(lambda t: range(max(1, t))),
+    }
+    assert close(actual, out()), name_the_mistake(actual, suspects, "without a cache: wrong output")
+
+
+@FORWARD
+def test_forward_leaves_its_argument_alone(layer):
+    x = random(2, 3, 20)
+    before = x.clone()
+    layer(x, MarkingCache(4, 3), 4)
+    assert torch.equal(x, before), "x was changed in place: the model adds the result to it"
+
+
+def test_layers_of_a_model_turn_by_one_rotation(monkeypatch):
+    model, asked, real = tiny_model(), [], RotaryTable.rotation
+    monkeypatch.setattr(RotaryTable, "rotation", lambda *a: asked.append(a) or real(*a))
+    model(tokens_of(2, 5))
+    assert len(asked) == 1, "the angles are looked up once a pass, and every layer is handed the same"

@@ -2,12 +2,14 @@
 
 import pytest
 import torch
-from by_hand import close, random
+from attention_mistakes import attention_mistakes
+from by_hand import attention, close, name_the_mistake, random
 from refusal import assert_is_refused, assert_refuses
 from tiny_models import tiny_config, tiny_model, tokens_of
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from nanolm.cache import KVCache, RaggedKVCache, causal_mask
+from nanolm.cache import KVCache, RaggedKVCache
+from nanolm.masks import causal_mask
 
 B, K, H = 2, 2, 6  # of tiny_config
 
@@ -169,10 +171,179 @@ def test_advance_refuses_more_than_the_capacity(impl):
     assert cache.length == 4
 
 
-# --- update and advance under a model ----------------------------------------------------------------------------
+# --- offset ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.exercise("cache.KVCache.update", "cache.KVCache.advance")
+@pytest.mark.exercise("cache.KVCache.offset")
+def test_offset_is_the_number_of_tokens_cached(impl):
+    cache, offsets = cache_of(impl.KVCache), []
+    for n in (0, 5, 1, 1):
+        cache.advance(n)
+        offsets.append(cache.offset)
+    assert offsets != [0, 0, 0, 0], "position offset: every pass's first token was taken for position 0"
+    assert offsets != [-1, 4, 5, 6], "the next token stands behind the cached ones: with 5 cached at position 5, not 4"
+    assert offsets != [1, 6, 7, 8], "positions begin at 0: with nothing cached the first token stands at position 0"
+    assert offsets == [0, 5, 6, 7], f"with 0, 5, 6 and 7 tokens cached the offsets must be 0, 5, 6, 7, not {offsets}"
+
+
+@pytest.mark.exercise("cache.KVCache.offset")
+def test_offset_stays_while_the_layers_of_a_pass_write(impl):
+    cache = cache_of(impl.KVCache, length=3)
+    for layer in range(3):
+        cache.update(layer, *new_heads(2))
+        assert cache.offset == 3, "the offset moved inside a pass: the next layer would turn its keys too far"
+
+
+@pytest.mark.exercise("cache.KVCache.offset")
+def test_offset_goes_back_with_truncate(impl):
+    cache = cache_of(impl.KVCache, length=7)
+    cache.truncate(2)
+    assert cache.offset == 2, "what was forgotten still counts: the next token stands at position 2"
+
+
+# --- attend ------------------------------------------------------------------------------------------------------
+
+PASSES = pytest.mark.parametrize(
+    ("length", "T"), [(0, 5), (5, 1), (0, 1), (3, 4)], ids=["a prefill", "one token", "a first token", "a chunk"]
+)
+
+
+def queries(T, seed=8):
+    return random(B, 2 * K, T, H, seed=seed)
+
+
+def sdpa(q, keys, values, scale=None):
+    """torch's own attention with everything spelled out: each query head its own copy of the keys, a full mask."""
+    T, S = q.shape[2], keys.shape[2]
+    sees = torch.tensor([[s <= S - T + t for s in range(S)] for t in range(T)])
+    copies = [x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (keys, values)]
+    return torch.nn.functional.scaled_dot_product_attention(q, *copies, attn_mask=sees, scale=scale)
+
+
+def attended(impl, length, T, **options):
+    """What a cache with `length` positions returns for T more, and the keys and values that its queries may look at."""
+    cache, (k, v), q = cache_of(impl.KVCache, length), new_heads(T), queries(T)
+    keys = torch.cat([cache.keys[1][:, :, :length], k], dim=2)
+    values = torch.cat([cache.values[1][:, :, :length], v], dim=2)
+    return cache.attend(1, q, k, v, **options), q, keys, values
+
+
+@pytest.mark.exercise("cache.KVCache.attend")
+@PASSES
+def test_attend_equals_torch_s_attention_over_the_past_and_the_new_positions(impl, length, T):
+    actual, q, keys, values = attended(impl, length, T)
+    assert actual.shape == q.shape, f"queries of shape {tuple(q.shape)} gave {tuple(actual.shape)}, not (B, N, T, H)"
+    assert close(actual, sdpa(q, keys, values)), name_the_mistake(
+        actual,
+        {
+            **attention_mistakes(q, keys, values),
+            "the scale is missing: scores are divided by √H": sdpa(q, keys, values, scale=1.0),
+            "the scale is 1 / H: scores are divided by √H": sdpa(q, keys, values, scale=1 / H),
+            "keys and values are swapped": attention(q, values, keys),
+        },
+        f"{T} new positions after {length} cached: not softmax attention over all of them",
+    )
+
+
+@pytest.mark.exercise("cache.KVCache.attend")
+@PASSES
+def test_attend_scales_by_what_it_is_given(impl, length, T):
+    actual, q, keys, values = attended(impl, length, T, scale=0.9)
+    assert close(actual, sdpa(q, keys, values, scale=0.9)), name_the_mistake(
+        actual,
+        {
+            "`scale` was not used: 1 / √H is for None": sdpa(q, keys, values),
+            "the scores were scaled by 1 / √H as well": sdpa(q, keys, values, scale=0.9 / H**0.5),
+        },
+        "with a scale: not softmax(scale · q·kᵀ)·v",
+    )
+
+
+@pytest.mark.exercise("cache.KVCache.attend")
+def test_attend_shows_no_query_the_unwritten_rest_of_the_capacity(impl):
+    cache, (k, v) = cache_of(impl.KVCache, length=3), new_heads(2)
+    before = cache.attend(0, queries(2), k, v)
+    for tensor in (cache.keys[0], cache.values[0]):
+        tensor[:, :, 5:] = 99.0
+    assert close(cache.attend(0, queries(2), k, v), before), "places behind length + T were looked at: nothing is there"
+
+
+@pytest.mark.exercise("cache.KVCache.attend")
+def test_attend_stores_the_new_positions_in_its_own_layer(impl):
+    cache, (k, v) = cache_of(impl.KVCache, length=3), new_heads(2)
+    expected = contents(cache)
+    expected[1][:, :, 3:5], expected[1 + 3][:, :, 3:5] = k, v  # three layers: keys 0 to 2, values 3 to 5
+    before = contents(cache)
+    cache.attend(1, queries(2), k, v)
+    after = contents(cache)
+    assert not all(map(torch.equal, after, before)), "nothing was stored: the next pass will not find these positions"
+    assert all(map(close, after, expected)), "attend(1, …) at length 3 stores positions 3 and 4 of layer 1 alone"
+
+
+@pytest.mark.exercise("cache.KVCache.attend")
+def test_attend_leaves_the_length_to_advance(impl):
+    cache = cache_of(impl.KVCache, length=3)
+    for layer in range(3):
+        cache.attend(layer, queries(1), *new_heads(1))
+        assert cache.length == 3, "the length was advanced inside a layer: `advance` moves it, once a pass"
+
+
+@pytest.mark.exercise("cache.KVCache.attend")
+def test_attend_looks_at_what_update_returns(impl):
+    class Halved(impl.KVCache):
+        """Keeps numbers in another form, as a cache of codes does: what comes back is not what went in."""
+
+        def update(self, layer, k, v):
+            keys, values = super().update(layer, k, v)
+            return keys / 2, values / 2
+
+    cache, (k, v), q = Halved(tiny_config(), B, 8, torch.float64), new_heads(3), queries(3)
+    assert close(cache.attend(0, q, k, v), sdpa(q, k / 2, v / 2)), (
+        "attend to what `self.update` returns: caches that keep codes, a ring or blocks share this method, and theirs "
+        "is not self.keys"
+    )
+
+
+@pytest.mark.exercise("cache.KVCache.attend")
+@pytest.mark.parametrize("T", [1, 2])
+def test_attend_hides_what_the_cache_s_mask_hides(impl, T):
+    class Masked(impl.KVCache):
+        def mask(self, T):
+            sees = torch.ones(T, self.length + T, dtype=torch.bool)
+            sees[:, 1] = False  # key 1 is hidden from every query, all others are seen
+            return sees
+
+    cache, (k, v), q = Masked(tiny_config(), B, 8, torch.float64), new_heads(4 + T), queries(T)
+    cache.update(0, k[:, :, :4], v[:, :, :4])
+    cache.advance(4)
+    rest = [s for s in range(4 + T) if s != 1]
+    actual = cache.attend(0, q, k[:, :, 4:], v[:, :, 4:])
+    assert close(actual, attention(q, k, v, lambda t: rest)), (
+        "`self.mask(T)` was not used: rows of unequal length would see each other's padding"
+    )
+
+
+@pytest.mark.exercise("cache.KVCache.attend")
+def test_attend_refuses_what_update_refuses(impl):
+    cache = cache_of(impl.KVCache, length=7)
+    before = contents(cache)
+    no_room = "2 more positions after 7 do not fit into a capacity of 8: `update` raises the ValueError"
+    assert_is_refused(no_room, cache.attend, 0, queries(2), *new_heads(2))
+    assert all(map(torch.equal, contents(cache), before)), "a pass that is refused must not write anything"
+
+
+@pytest.mark.exercise("cache.KVCache.attend")
+def test_attend_leaves_its_arguments_alone(impl):
+    cache, q, (k, v) = cache_of(impl.KVCache, length=3), queries(2), new_heads(2)
+    before = [x.clone() for x in (q, k, v)]
+    cache.attend(0, q, k, v)
+    assert all(map(torch.equal, (q, k, v), before)), "q, k or v was changed in place"
+
+
+# --- a whole model -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.exercise("cache.KVCache.update", "cache.KVCache.advance", "cache.KVCache.offset", "cache.KVCache.attend")
 def test_kv_cache_matches_full_forward(impl):
     model, tokens = tiny_model(), tokens_of(B, 12)
     full = model(tokens)  # every position at once, no cache
@@ -324,12 +495,19 @@ def test_causal_mask_lets_the_last_queries_see_themselves_and_all_before():
     )
 
 
-def test_mask_is_none_where_none_is_needed():
-    cache = cache_of(length=0)
-    assert cache.mask(5) is None, "with an empty past is_causal does it"
-    cache.length = 3
-    assert cache.mask(1) is None, "one new token may see everything"
-    assert torch.equal(cache.mask(2), torch.tensor([[True] * 4 + [False], [True] * 5]))
+def test_rows_of_one_length_need_no_mask_but_the_causal_one():
+    cache = cache_of(length=3)
+    assert cache.mask(1) is cache.mask(2) is None
+
+
+def test_a_ragged_mask_is_made_once_for_all_layers_and_anew_when_the_rows_grow():
+    cache = RaggedKVCache(tiny_config(), 2, 8)
+    assert cache.mask(2) is cache.mask(2)
+    before = cache.mask(1)
+    cache.advance([2, 1])
+    assert cache.mask(1).shape == (2, 1, 1, 3) != before.shape
+    cache.truncate([2, 0])
+    assert cache.mask(1).tolist() == [[[[True, True, True]]], [[[True, False, False]]]]
 
 
 def test_a_ragged_mask_lets_each_row_see_its_own_tokens():
@@ -409,15 +587,6 @@ def test_a_pass_with_a_cache_never_waits_for_the_device(ragged, kind):
         with NoQuestions():
             model(tokens_of(2, T), cache)
         cache.advance([T, 1] if ragged else T)
-        if ragged:
-            assert cache.offset.largest == cache.offset.max().item() == cache.length
-
-
-def test_the_largest_offset_of_a_ragged_cache_follows_truncate():
-    cache = RaggedKVCache(tiny_config(), 2, 8)
-    cache.advance([5, 2])
-    cache.truncate([1, 2])
-    assert cache.offset.largest == 2
 
 
 def test_ragged_nbytes_counts_each_row_s_own_tokens():

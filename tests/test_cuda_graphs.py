@@ -94,7 +94,8 @@ def test_no_buffer_moves_from_step_to_step():
 
     def addresses():
         cache = decoder.cache
-        return [x.data_ptr() for x in (cache.offset, *cache.keys, *cache.values, decoder._steps[2].tokens)]
+        buffers = (cache.offset, cache.mask(1), *cache.keys, *cache.values, decoder._steps[2].tokens)
+        return [x.data_ptr() for x in buffers]
 
     before = addresses()
     texts(decoder, PROMPTS[:2], 5)
@@ -126,6 +127,30 @@ def test_a_static_cache_hides_what_is_behind_each_row_s_length():
     cache.advance([3, 0])
     assert cache.mask(1).int().tolist() == [[[[1, 1, 1, 1, 0]]], [[[1, 0, 0, 0, 0]]]]
     assert cache.mask(2).int()[0, 0].tolist() == [[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
+
+
+def test_the_mask_of_a_static_cache_follows_its_lengths_in_place():
+    cache = StaticKVCache(tiny_config(), 2, 5)
+    mask, part = cache.mask(1), cache.first_rows(1)
+    of_part = part.mask(1)
+
+    def seen():
+        return [row.sum().item() for row in mask], of_part.sum().item()
+
+    assert seen() == ([1, 1], 1), "a row without positions sees its new token"
+    cache.advance([3, 0])
+    assert seen() == ([4, 1], 4), "advance did not change the mask that a recorded step reads"
+    cache.truncate(1)
+    assert seen() == ([2, 1], 2), "truncate did not change the mask that a recorded step reads"
+    assert cache.mask(1).data_ptr() == mask.data_ptr() == part.mask(1).data_ptr(), "the mask moved"
+
+
+def test_the_first_rows_of_a_static_cache_see_by_the_lengths_of_now():
+    cache = StaticKVCache(tiny_config(), 2, 5)
+    part = cache.first_rows(1)
+    assert part.mask(2).int().tolist() == [[[[1, 0, 0, 0, 0], [1, 1, 0, 0, 0]]]]
+    cache.advance([2, 1])
+    assert part.mask(2).int().tolist() == [[[[1, 1, 1, 0, 0], [1, 1, 1, 1, 0]]]], "a mask of earlier lengths"
 
 
 def test_the_first_rows_of_a_static_cache_are_its_own_memory():

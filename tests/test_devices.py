@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 import torch
-from tiny_models import tiny_model
+from tiny_models import tiny_latent_model, tiny_model
 
 import nanolm
 from nanolm.calibrate import calibrate
@@ -73,10 +73,28 @@ def test_the_engine_writes_in_company_what_each_writes_alone(device, dtype, opti
     assert engine.generate(PROMPTS, N_NEW, UNENDING) == exact(), "with their prompts in the prefix cache"
 
 
-def test_an_int8_cache_serves_on_every_device(device):
-    engines = [Engine(target(where), n_blocks=16, cache_kind="int8") for where in ("cpu", device)]
+@pytest.mark.parametrize("kind", ["int8", "float8"])
+def test_a_cache_of_a_byte_a_number_serves_on_every_device(device, kind):
+    # The small pool takes blocks away and gives them back through CPU memory.
+    engines = [Engine(target(where), n_blocks=9, host_blocks=4, cache_kind=kind) for where in ("cpu", device)]
     texts = [engine.generate(PROMPTS, N_NEW, UNENDING) for engine in engines]
     assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("kind", ["float", "int8", "float8"])
+@pytest.mark.parametrize("prompts", [PROMPTS, [PROMPTS[0], PROMPTS[0][::-1]]], ids=["ragged", "equal"])
+def test_every_kind_of_cache_in_rows_writes_the_same_on_every_device(device, kind, prompts):
+    texts = [target(where).generate(prompts, N_NEW, UNENDING, cache_kind=kind) for where in ("cpu", device)]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("options", [{}, {"max_tokens_per_step": 3}])
+def test_a_latent_model_is_served_on_every_device(device, options):
+    model, prompts = tiny_latent_model(), [[1, 2, 3, 4], [5, 6], [7, 8, 9, 10, 1, 2, 3]]
+    expected = [model.generate(prompt, N_NEW, UNENDING) for prompt in prompts]
+    engine = Engine(model.to(device), n_blocks=16, block_size=4, **options)
+    assert engine.generate(prompts, N_NEW, UNENDING) == expected
+    assert [model.generate(prompt, N_NEW, UNENDING) for prompt in prompts] == expected
 
 
 def test_a_draft_on_the_same_device_changes_no_token(device):

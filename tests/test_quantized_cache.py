@@ -6,6 +6,7 @@ from by_hand import close, random
 from tiny_models import tiny_config, tiny_model, tokens_of
 
 from nanolm.cache import KVCache
+from nanolm.cache_kinds import cache_classes
 from nanolm.quantized_cache import Float8KVCache, Int8KVCache, RaggedFloat8KVCache, RaggedInt8KVCache
 
 B, K, H = 2, 2, 6  # of tiny_config
@@ -175,6 +176,22 @@ def test_generate_keeps_the_numbers_in_the_kind_of_cache_asked_for(monkeypatch):
         model.generate([1, 2], 2, cache_kind=kind)
     stored = [cache.keys[0].dtype for cache in seen]
     assert stored == [*[torch.float64] * 2, *[torch.int8] * 2, *[torch.float8_e4m3fn] * 2]
+
+
+@pytest.mark.parametrize("kind", ["float", "int8", "float8"])
+def test_the_three_layouts_of_a_kind_keep_the_same_numbers(kind):
+    config, (k, v), classes = tiny_config(), (x[:1] for x in new_heads(6)), cache_classes(kind)
+    equal, ragged = (rows(config, 1, 6, torch.float64).update(1, k, v) for rows in (classes.equal, classes.ragged))
+    blocks = classes.paged(config, 3, 2, torch.float64)
+    blocks.write(1, k[0], v[0], torch.arange(6))
+    for given, expected, *others in zip((k, v), equal, ragged, blocks.read(1, torch.tensor([[0, 1, 2]])), strict=True):
+        assert all(torch.equal(other, expected) for other in others)
+        assert torch.equal(expected, given) == (kind == "float"), "bytes round, and floats are kept as they are"
+
+
+def test_a_kind_of_cache_that_is_none_is_refused():
+    with pytest.raises(ValueError, match="cache_kind is 'int4'; it must be one of float, int8, float8"):
+        cache_classes("int4")
 
 
 # --- bytes and rounding ------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import torch
 from by_hand import close, name_the_mistake, random, rotate
 from refusal import assert_refuses
 
-from nanolm.rope import apply_rope
+from nanolm.rope import RotaryTable, Rotation, apply_rope
 
 FORGOTTEN_OFFSET = "position offset: the new token was rotated as position 0"
 
@@ -127,6 +127,35 @@ def test_apply_rope_takes_one_offset_per_row(impl):
 
 
 @pytest.mark.exercise("rope.apply_rope")
+@pytest.mark.parametrize("positions", [[[4, 0, 9]], [[4, 0, 9], [1, 2, 30]]], ids=["rows alike", "each its own"])
+def test_apply_rope_takes_every_position_by_itself(impl, positions):
+    x = random(2, 3, 3, 6)
+    actual = impl.apply_rope(x.clone(), torch.tensor(positions))
+    rows = positions * 2 if len(positions) == 1 else positions
+    expected = torch.cat([rotate(x[b : b + 1], row) for b, row in enumerate(rows)])
+    firsts = [torch.cat([rotate(x[b : b + 1], range(row[0], row[0] + 3)) for b, row in enumerate(rows)])]
+    assert close(actual, expected), name_the_mistake(
+        actual,
+        {"the first position was taken for an offset: (B, T) integers are the positions themselves": firsts[0]},
+        "an offset of shape (B, T) or (1, T) holds every vector's own position (`positions_of` leaves it as it is)",
+    )
+
+
+@pytest.mark.exercise("rope.apply_rope")
+@pytest.mark.parametrize("rows", [1, 2], ids=["rows alike", "each its own"])
+def test_apply_rope_uses_a_rotation_as_it_is(impl, rows):
+    # cos and sin of angles that belong to no position, so that nobody can have computed them anew.
+    x, angles = random(2, 3, 4, 6), random(rows, 1, 4, 3, seed=1)
+    cos, sin = (part if rows == 2 else part[0, 0] for part in (angles.cos(), angles.sin()))
+    a, b = x[..., :3], x[..., 3:]
+    c, s = angles.cos(), angles.sin()
+    expected = torch.cat([a * c - b * s, b * c + a * s], dim=-1)
+    assert close(impl.apply_rope(x.clone(), Rotation(cos, sin)), expected), (
+        "an offset that is a Rotation holds cos and sin already, looked up once for all layers: use them as they are"
+    )
+
+
+@pytest.mark.exercise("rope.apply_rope")
 def test_apply_rope_keeps_the_number_type(impl):
     for dtype in (torch.float32, torch.bfloat16):
         assert impl.apply_rope(random(1, 1, 2, 4).to(dtype), 3).dtype == dtype, "the result has the number type of x"
@@ -157,19 +186,43 @@ def test_float32_angles_are_accurate_at_far_positions():
     assert close(actual, rotate(x, [30_000]), 1e-6), "the angle was computed in float32: its error is 30,000 · 2^-24"
 
 
-@pytest.mark.parametrize("offsets", [[0, 5, 2], [1020, 3, 1500], [4095, 0, 4096]])
-def test_a_noted_largest_offset_changes_no_number(offsets):
-    # T = 4: at 1,020 the last position is 1,023, the last of the first table; at 4,096 that of 4,096 rows is too short.
-    x, plain, noted = random(3, 2, 4, 6), torch.tensor(offsets), torch.tensor(offsets)
-    noted.largest = max(offsets)
-    assert torch.equal(apply_rope(x, noted), apply_rope(x, plain))
+# --- RotaryTable -------------------------------------------------------------------------------------------------
 
 
-def test_a_rotation_first_used_in_inference_can_be_trained_through():
-    theta = 12_345.0  # a value of its own, so that no earlier test has made its table
+@pytest.mark.parametrize(
+    "offset", [0, 3, 1020, torch.tensor([0, 5, 2]), torch.tensor([1020, 3, 1500]), torch.tensor([[7, 7, 0, 4095]])]
+)
+def test_a_table_gives_the_rotation_that_apply_rope_computes(offset):
+    # 1,020 + 4 positions fill the first table of 1,024; 1,500 and 4,095 want larger ones.
+    x = random(3, 2, 4, 6)
+    longest = offset + 4 if isinstance(offset, int) else int(offset.max()) + 4
+    rotation = RotaryTable(6, 500.0).rotation(offset, 4, longest, x)
+    assert close(apply_rope(x, rotation), apply_rope(x, offset, 500.0), 1e-12)
+
+
+def test_a_table_grows_with_the_text_and_keeps_what_it_has():
+    table, x = RotaryTable(6, 10_000.0), random(1, 1, 1, 6)
+    first = table.rotation(2, 1, 3, x).cos
+    assert table.rotation(900, 1, 901, x).cos.data_ptr() > first.data_ptr(), "the same table serves up to 1,024"
+    far = table.rotation(5000, 1, 5001, x)
+    assert close(apply_rope(x, far), rotate(x, [5000]), 1e-9)
+    assert close(table.rotation(2, 1, 3, x).cos, first)
+
+
+def test_a_table_follows_the_dtype_of_the_model():
+    table = RotaryTable(8, 10_000.0)
+    for dtype in (torch.float32, torch.bfloat16, torch.float64):
+        cos, sin = table.rotation(30_000, 1, 30_001, torch.zeros(1, dtype=dtype))
+        assert cos.dtype == sin.dtype == dtype
+    # Made in float64 whatever it is kept in: float32 would hold 30,000 radians to within 0.001 only.
+    short = table.rotation(30_000, 1, 30_001, torch.zeros(1))
+    assert close(short.cos.double(), cos, 1e-7) and close(short.sin.double(), sin, 1e-7)
+
+
+def test_a_table_first_used_in_inference_can_be_trained_through():
+    table, x = RotaryTable(4, 12_345.0), torch.ones(1, 1, 2, 4, requires_grad=True)
     with torch.inference_mode():
-        apply_rope(torch.ones(1, 1, 2, 4), 0, theta)
-    x = torch.ones(1, 1, 2, 4, requires_grad=True)
-    apply_rope(x, 0, theta).sum().backward()
+        table.rotation(0, 2, 2, x)
+    apply_rope(x, table.rotation(0, 2, 2, x)).sum().backward()
     # d/da of a·cos + a·sin over both results, at positions 0 and 1 of the first pair: cos φ + sin φ.
     assert x.grad[0, 0, 1, 0].item() == pytest.approx(math.cos(1) + math.sin(1), abs=1e-6)

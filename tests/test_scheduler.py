@@ -3,19 +3,24 @@
 A schedule is written as a word a request, "a5 b1": a runs 5 of its pending tokens, b one.
 """
 
+import subprocess
+import sys
+
 import pytest
 from refusal import assert_refuses
 
+from course.paths import ROOT
 from nanolm import scheduler as reference
 from nanolm.paging import BlockAllocator
 from nanolm.prefix import RadixCache
-from nanolm.scheduler import Job, Plan
+from nanolm.request import Request
+from nanolm.scheduler import Plan
 
 ADMIT = pytest.mark.exercise("scheduler.Scheduler.admit")
 PREEMPT = pytest.mark.exercise("scheduler.Scheduler.preempt")
 
 
-class Named(Job):
+class Named(Request):
     def __init__(self, name, n, first=None):
         first = 10 * ord(name) if first is None else first
         super().__init__(list(range(first, first + n)))
@@ -36,35 +41,35 @@ def with_tree(n_blocks=8, block_size=4, **limits):
     return scheduler
 
 
-def waiting(scheduler, *jobs):
-    for job in jobs:
-        scheduler.add(job)
-    return jobs
+def waiting(scheduler, *requests):
+    for request in requests:
+        scheduler.add(request)
+    return requests
 
 
 def running(scheduler, name, n_computed):
     """A request that has run n_computed tokens and written the next one, made without `admit`."""
-    job = Named(name, n_computed + 1)
-    scheduler.add(job)
-    scheduler.waiting.remove(job)
-    scheduler.running.append(job)
-    job.table.append(n_computed)
-    job.n_computed = n_computed
-    return job
+    request = Named(name, n_computed + 1)
+    scheduler.add(request)
+    scheduler.waiting.remove(request)
+    scheduler.running.append(request)
+    request.table.append(n_computed)
+    request.n_computed = n_computed
+    return request
 
 
 def shown(plan):
-    return " ".join(f"{job}{n}" for job, n in plan.work)
+    return " ".join(f"{request}{n}" for request, n in plan.work)
 
 
 def step(scheduler):
     """One pass, in which whoever has run all pending tokens writes one; what `shown` says of the plan, and the plan."""
     plan = scheduler.schedule()
-    for job, n in plan.work:
-        n_computed = job.n_computed + n
-        if n_computed == len(job.tokens):
-            job.tokens.append(1000 + n_computed)
-        scheduler.complete(job, n_computed)
+    for request, n in plan.work:
+        n_computed = request.n_computed + n
+        if n_computed == len(request.tokens):
+            request.tokens.append(1000 + n_computed)
+        scheduler.complete(request, n_computed)
     return shown(plan), plan
 
 
@@ -149,7 +154,7 @@ def test_admit_asks_for_room_for_the_whole_prompt_and_not_for_a_chunk(impl):
     (a,) = waiting(scheduler, Named("a", 12))
     scheduler.admit(plan, 4)
     assert plan.work == [] and list(scheduler.waiting) == [a], (
-        "a was let in although only its first chunk fits: it would have to give way again in the middle of its prompt"
+        "a was let in although only its first chunk fits: it would be preempted in the middle of its prompt"
     )
 
 
@@ -326,7 +331,7 @@ def test_preempt_drops_the_draft(impl):
     a = running(scheduler, "a", 3)
     a.draft = [1, 2]
     scheduler.preempt(a)
-    assert a.draft == [], "guesses are no part of the text; kept, they would run as if they were the next tokens"
+    assert a.draft == [], "drafted tokens are no part of the text; kept, they would run as if they were the next ones"
     assert a.n_pending == 4
 
 
@@ -381,8 +386,8 @@ def test_a_budget_of_8_gives_two_prompts_their_first_tokens_after_one_pass_and_t
     assert step(scheduler)[0] == "b1"
 
 
-def test_those_who_write_never_wait_for_a_prompt():
-    # a writes, p is in the middle of its prompt, a's fork t came after it. Of 4 tokens a pass, 2 are a's and t's.
+def test_decoding_requests_never_wait_for_a_prompt():
+    # a decodes, p is in the middle of its prompt, a's fork t came after it. Of 4 tokens a pass, 2 are a's and t's.
     scheduler = made(max_tokens_per_step=4)
     a, t = running(scheduler, "a", 3), Named("t", 0)
     waiting(scheduler, Named("p", 12))
@@ -390,11 +395,11 @@ def test_those_who_write_never_wait_for_a_prompt():
     t.tokens = list(a.tokens)
     scheduler.fork(a, t)
     said = step(scheduler)[0]
-    assert said != "a1 p3", "p's prompt took the whole budget and t, who writes, had to wait"
+    assert said != "a1 p3", "p's prompt took the whole budget and t, which is decoding, had to wait"
     assert said == "a1 p2 t1"
 
 
-def test_a_full_pass_of_those_who_write_leaves_nothing_to_prompts():
+def test_a_full_pass_of_decoding_requests_leaves_nothing_to_prompts():
     scheduler = made(max_tokens_per_step=2)
     for name in "abc":
         running(scheduler, name, 2)
@@ -403,15 +408,15 @@ def test_a_full_pass_of_those_who_write_leaves_nothing_to_prompts():
     assert len(scheduler.waiting) == 1
 
 
-def test_the_last_admitted_gives_way_and_comes_back_before_the_others():
-    # 4 blocks of 4: a and b take two each, full after 8 positions. In pass 3 a needs a third one: b, the last, gives
-    # its two. There is a block for c (1 token) then, but b is before it and needs ⌈9/4⌉ = 3.
+def test_the_last_admitted_is_preempted_and_comes_back_before_the_others():
+    # 4 blocks of 4: a and b take two each, full after 8 positions. In pass 3 a needs a third one: b, the last, is
+    # preempted. There is a block for c (1 token) then, but b is before it and needs ⌈9/4⌉ = 3.
     scheduler = made(n_blocks=4)
     a, b = waiting(scheduler, Named("a", 7), Named("b", 7))
     assert steps(scheduler, 2) == ["a7 b7", "a1 b1"]
     (c,) = waiting(scheduler, Named("c", 1))
     said, plan = step(scheduler)
-    assert plan.preempted != [a], "the first was preempted; the last admitted gives way, so that somebody always ends"
+    assert plan.preempted != [a], "the first was preempted; take from the last admitted, so that somebody always ends"
     assert (said, plan.preempted, plan.admitted) == ("a1", [b], []), "nobody is admitted in a pass that took blocks"
     assert list(scheduler.waiting) == [b, c]
     assert step(scheduler)[0] == "a1", "b needs 3 blocks and 1 is free; c must not overtake it"
@@ -421,7 +426,7 @@ def test_the_last_admitted_gives_way_and_comes_back_before_the_others():
     assert (len(b.tokens), b.n_preemptions) == (10, 1)
 
 
-def test_the_last_one_gives_way_itself():
+def test_the_last_one_is_preempted_itself():
     # a has room in its second block, b's two are full and none is free.
     scheduler = made(n_blocks=4)
     a, b = running(scheduler, "a", 5), running(scheduler, "b", 8)
@@ -430,8 +435,8 @@ def test_the_last_one_gives_way_itself():
     assert scheduler.running == [a]
 
 
-def test_a_pass_serves_somebody_even_if_all_who_write_gave_way():
-    # One token a pass, which is d's, who writes; but d is the last, and there is no block for it. Its two are free
+def test_a_pass_serves_somebody_even_if_all_that_decode_were_preempted():
+    # One token a pass, which is d's, as it decodes; but d is the last, and there is no block for it. Its two are free
     # then, and p runs a token of its prompt.
     scheduler = made(n_blocks=3, max_tokens_per_step=1)
     waiting(scheduler, Named("p", 4))
@@ -442,8 +447,8 @@ def test_a_pass_serves_somebody_even_if_all_who_write_gave_way():
     assert (said, plan.preempted, list(scheduler.waiting)) == ("p1", [d], [d])
 
 
-def test_as_many_give_way_as_needed_and_keep_their_order():
-    # b and its fork t share two blocks: taking them from t frees none, so b gives way as well.
+def test_as_many_are_preempted_as_needed_and_keep_their_order():
+    # b and its fork t share two blocks: taking them from t frees none, so b is preempted as well.
     scheduler = made(n_blocks=4)
     a, b, t = running(scheduler, "a", 8), running(scheduler, "b", 7), Named("b", 8)
     scheduler.fork(b, t)
@@ -452,7 +457,7 @@ def test_as_many_give_way_as_needed_and_keep_their_order():
     assert list(scheduler.waiting) == [b, t] and scheduler.running == [a]
 
 
-def test_what_only_the_prefix_cache_holds_goes_before_anybody_gives_way():
+def test_what_only_the_prefix_cache_holds_goes_before_anybody_is_preempted():
     # z has ended and left a full block in the tree; 4 blocks: z's, a's two, b's one. a needs another.
     scheduler = with_tree(n_blocks=4)
     (z,) = waiting(scheduler, Named("z", 4))
@@ -460,7 +465,7 @@ def test_what_only_the_prefix_cache_holds_goes_before_anybody_gives_way():
     scheduler.remove(z)
     a, b = running(scheduler, "a", 8), running(scheduler, "b", 2)
     said, plan = step(scheduler)
-    assert (said, plan.preempted) == ("a1 b1", []), "somebody gave way although a block could be evicted"
+    assert (said, plan.preempted) == ("a1 b1", []), "somebody was preempted although a block could be evicted"
     assert scheduler.running == [a, b]
 
 
@@ -486,8 +491,8 @@ def test_equal_prompts_in_one_pass_both_run_and_keep_one_copy_of_their_whole_blo
     assert c.table.blocks[:2] == a.table.blocks[:2]
     # 9 + 1 positions each: 2 blocks of all three, 1 of each one's own.
     assert (scheduler.allocator.n_used, c.n_prefix_tokens) == (5, 8)
-    for job in (a, b, c):
-        scheduler.remove(job)
+    for request in (a, b, c):
+        scheduler.remove(request)
     assert scheduler.allocator.n_used == scheduler.prefix.n_blocks == 2
 
 
@@ -519,8 +524,8 @@ def test_a_fork_shares_until_somebody_writes():
     assert step(scheduler)[1].copies == [], "t is alone now and writes in place"
 
 
-def test_guesses_are_dropped_before_anybody_gives_way_for_them():
-    # Four blocks: a holds two with 8 positions, b one. a's next token takes the last; with 4 guesses it would need two.
+def test_a_draft_is_dropped_before_anybody_is_preempted_for_it():
+    # Four blocks: a holds two with 8 positions, b one. a's next token takes the last; with 4 drafted it would need two.
     scheduler = made(n_blocks=4)
     a, b = running(scheduler, "a", 8), running(scheduler, "b", 3)
     a.draft = [1, 2, 3, 4]
@@ -541,7 +546,8 @@ def test_a_request_that_cannot_fit_is_not_looked_up_in_the_prefix_cache_pass_aft
 
 
 def test_a_draft_runs_with_the_pass_and_what_was_refused_gives_its_blocks_back():
-    # 7 positions and 4 guesses more: 12, three blocks. One guess is right, so tokens 7 and 8 are cached: 9 positions.
+    # 7 positions, the next token and 4 drafted ones: 12, three blocks. One of them is right, so tokens 7 and 8 are
+    # cached: 9 positions.
     scheduler = made()
     a = running(scheduler, "a", 7)
     a.draft = [1, 2, 3, 4]
@@ -549,16 +555,16 @@ def test_a_draft_runs_with_the_pass_and_what_was_refused_gives_its_blocks_back()
     assert (shown(plan), a.table.length, len(a.table.blocks)) == ("a5", 12, 3)
     a.tokens += [1, 50]
     scheduler.complete(a, 9)
-    assert a.table.length == 9, "the places of refused guesses are held still"
+    assert a.table.length == 9, "the places of refused drafted tokens are held still"
     assert (a.draft, a.n_pending, len(a.table.blocks)) == ([], 1, 3)
     a.draft = [5, 6, 7, 8]
     scheduler.schedule()
     a.tokens += [60]
     scheduler.complete(a, 10)
-    assert (a.table.length, scheduler.allocator.n_used) == (10, 3), "the block of a refused guess is held still"
+    assert (a.table.length, scheduler.allocator.n_used) == (10, 3), "the block of a refused drafted token is held still"
 
 
-def test_guesses_count_as_tokens_of_the_pass():
+def test_drafted_tokens_count_as_tokens_of_the_pass():
     scheduler = made(max_tokens_per_step=6)
     a = running(scheduler, "a", 7)
     a.draft = [1, 2, 3]
@@ -585,6 +591,11 @@ def test_remove_tells_equal_requests_apart():
 
 def test_nothing_to_do_is_an_empty_plan():
     assert made().schedule() == Plan()
+
+
+def test_a_scheduler_and_its_requests_need_no_torch():
+    code = "import sys, nanolm.scheduler, nanolm.request; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0, "decisions made without a tensor"
 
 
 # --- refusals ----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The books of serving under any order of events: requests come, write, fork, give way, are called off, guess, end.
+"""The books of serving under any order of events: requests come, draft, fork, are preempted, aborted, end.
 
 The machine has a model of its own, without clock or tensors: a slot of the cache holds the text up to its position, so
 a read that finds anything but the reader's own text is a block that two share who should not, or a copy that was not
@@ -18,7 +18,8 @@ from hypothesis.stateful import (
 
 from nanolm.paging import BlockAllocator
 from nanolm.prefix import RadixCache
-from nanolm.scheduler import Job, Scheduler
+from nanolm.request import Request
+from nanolm.scheduler import Scheduler
 
 COMMON = [7, 7, 3, 1, 7, 7, 3, 1, 5, 5, 5, 5, 2]  # beginnings that prompts share
 
@@ -70,11 +71,11 @@ class Serving(RuleBasedStateMachine):
     def requests_come(self, common, own, more):
         for n_common in common:
             tokens = [*COMMON[:n_common], own, own][: self.room]
-            job = Job(tokens)
-            self.scheduler.add(job)
-            self.line.append(job)
+            request = Request(tokens)
+            self.scheduler.add(request)
+            self.line.append(request)
             # The last token is written and never run, so one more fits than there are places.
-            self.ends[job] = min(len(tokens) + more, self.room + 1)
+            self.ends[request] = min(len(tokens) + more, self.room + 1)
 
     @precondition(lambda self: self.line)
     @rule(next_tokens=st.lists(st.integers(0, 9), min_size=1, max_size=4))
@@ -83,47 +84,47 @@ class Serving(RuleBasedStateMachine):
             self._serve(token)
 
     @precondition(lambda self: self.line)
-    @rule(guesses=st.lists(st.integers(0, 9), max_size=5), next_token=st.integers(0, 9), n_right=st.integers(0, 3))
-    def a_pass_checks_guesses(self, guesses, next_token, n_right):
-        for job in self.scheduler.running:
-            if job.is_decoding:
-                job.draft = guesses[: self.ends[job] - len(job.tokens) - 1]
+    @rule(drafted=st.lists(st.integers(0, 9), max_size=5), next_token=st.integers(0, 9), n_right=st.integers(0, 3))
+    def a_pass_verifies_drafts(self, drafted, next_token, n_right):
+        for request in self.scheduler.running:
+            if request.is_decoding:
+                request.draft = drafted[: self.ends[request] - len(request.tokens) - 1]
         self._serve(next_token, n_right)
 
     def _serve(self, next_token, n_right=0):
         plan = self._run()
-        for job, n in plan.work:
-            n_guessed = job.n_computed + n - len(job.tokens)
-            if n_guessed < 0:
-                self.scheduler.complete(job, job.n_computed + n)
+        for request, n in plan.work:
+            n_drafted = request.n_drafted_in(n)
+            if n_drafted < 0:
+                self.scheduler.complete(request, request.n_computed + n)
                 continue
-            job.tokens += [*job.draft[: min(n_right, n_guessed)], next_token]
-            del job.tokens[self.ends[job] :]
-            self.scheduler.complete(job, len(job.tokens) - 1)
-            assert not job.draft, "a draft is good for one pass"
-            if len(job.tokens) == self.ends[job]:
-                self._dismiss(job)
+            request.tokens += [*request.draft[: min(n_right, n_drafted)], next_token]
+            del request.tokens[self.ends[request] :]
+            self.scheduler.complete(request, len(request.tokens) - 1)
+            assert not request.draft, "a draft is good for one pass"
+            if len(request.tokens) == self.ends[request]:
+                self._dismiss(request)
 
     @rule()
     def a_pass_fails_and_counts_for_nothing(self):
-        for job, _ in self._run().work:
-            self.scheduler.complete(job, job.n_computed)
+        for request, _ in self._run().work:
+            self.scheduler.complete(request, request.n_computed)
 
     @precondition(lambda self: self.scheduler.running)
     @rule(data=st.data(), next_tokens=st.lists(st.integers(0, 9), max_size=2))
     def a_request_is_forked_and_both_go_on(self, data, next_tokens):
-        job = data.draw(st.sampled_from(self.scheduler.running))
-        if len(self.scheduler.running) < self.scheduler.max_running and job.n_computed:
-            twin = Job(list(job.tokens))
-            self.scheduler.fork(job, twin)
+        request = data.draw(st.sampled_from(self.scheduler.running))
+        if len(self.scheduler.running) < self.scheduler.max_running and request.n_computed:
+            twin = Request(list(request.tokens))
+            self.scheduler.fork(request, twin)
             self.line.insert(len(self.scheduler.running) - 1, twin)
-            self.ends[twin] = self.ends[job]
+            self.ends[twin] = self.ends[request]
         for token in next_tokens:
             self._serve(token)
 
     @precondition(lambda self: self.scheduler.running)
     @rule()
-    def the_last_one_gives_way(self):
+    def the_last_one_is_preempted(self):
         self.scheduler.preempt(self.scheduler.running[-1])
 
     @precondition(lambda self: len(self.line) > 3)
@@ -147,27 +148,27 @@ class Serving(RuleBasedStateMachine):
         for source, target in plan.copies:
             for place in range(self.size):
                 self.slots[target * self.size + place] = self.slots.get(source * self.size + place)
-        for job, n in plan.work:
+        for request, n in plan.work:
             assert n > 0, "a request without anything to run is in the plan"
-            text, slots = [*job.tokens, *job.draft], job.table.slot_mapping(job.n_computed, job.n_computed + n)
-            for p, slot in enumerate(slots, start=job.n_computed):
+            text, past = [*request.tokens, *request.draft], request.n_computed
+            for p, slot in enumerate(request.table.slot_mapping(past, past + n), start=past):
                 assert self.allocator.references(slot // self.size) == 1, "a block that others read is written to"
                 self.slots[slot] = tuple(text[: p + 1])
-        for job, n in plan.work:
-            text, end = [*job.tokens, *job.draft], job.n_computed + n
-            for p, slot in enumerate(job.table.slot_mapping(0, end)):
+        for request, n in plan.work:
+            text, end = [*request.tokens, *request.draft], request.n_computed + n
+            for p, slot in enumerate(request.table.slot_mapping(0, end)):
                 assert self.slots[slot] == tuple(text[: p + 1]), f"position {p} holds what belongs to another text"
         return plan
 
-    def _dismiss(self, job):
-        self.scheduler.remove(job)
-        self.line.remove(job)
+    def _dismiss(self, request):
+        self.scheduler.remove(request)
+        self.line.remove(request)
 
     # --- what is always true ---
 
     @invariant()
     def the_books_add_up(self):
-        held = [block for job in self.line for block in job.table.blocks]
+        held = [block for request in self.line for block in request.table.blocks]
         tree, nodes = [], [self.prefix.root] if self.prefix is not None else []
         while nodes:
             node = nodes.pop()
@@ -183,13 +184,15 @@ class Serving(RuleBasedStateMachine):
 
     @invariant()
     def tables_are_as_long_as_what_is_computed(self):
-        for job in self.line:
-            assert job.table.length == job.n_computed < len(job.tokens)
-            assert len(job.table.blocks) == -(-job.n_computed // self.size), "a block more or less than the text needs"
+        for request in self.line:
+            assert request.table.length == request.n_computed < len(request.tokens)
+            n_blocks = -(-request.n_computed // self.size)
+            assert len(request.table.blocks) == n_blocks, "a block more or less than the text needs"
 
     @invariant()
     def who_waits_holds_nothing(self):
-        assert not any(job.table.blocks or job.n_computed or job.draft for job in self.scheduler.waiting)
+        for request in self.scheduler.waiting:
+            assert not (request.table.blocks or request.n_computed or request.draft)
 
     @invariant()
     def the_order_of_arrival_is_kept(self):
@@ -197,8 +200,8 @@ class Serving(RuleBasedStateMachine):
         assert len(self.scheduler.running) <= self.scheduler.max_running
 
     def teardown(self):
-        for job in getattr(self, "line", []):
-            self.scheduler.remove(job)
+        for request in getattr(self, "line", []):
+            self.scheduler.remove(request)
         if getattr(self, "prefix", None) is not None:
             assert self.allocator.n_used == self.prefix.n_blocks, "blocks are held that nobody can find"
             self.prefix.clear()

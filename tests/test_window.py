@@ -167,6 +167,22 @@ def test_update_of_a_ring_refuses_what_does_not_fit(impl):
 # --- the window cache, beside update -----------------------------------------------------------------------------
 
 
+CHUNKS = [[9, 1, 1, 1], [2, 5, 3, 2], [12], [1] * 12]
+
+
+@pytest.mark.parametrize("chunks", CHUNKS)
+@pytest.mark.parametrize("window", [1, 3, 4, 20])
+def test_a_ring_attends_to_the_last_positions_of_the_text(window, chunks):
+    heads = [random(B, n, 12, H, seed=i) for i, n in enumerate((4, K, K))]
+    cache, found = WindowKVCache(tiny_config(), window, B, torch.float64), []
+    for q, k, v in zip(*(x.split(chunks, dim=2) for x in heads), strict=True):
+        found.append(cache.attend(1, q, k, v, 3 / H**0.5))
+        cache.advance(q.shape[2])
+    q, k, v = heads  # attention by hand divides by √H: queries three times as long have the scale 3 / √H
+    expected = attention(3 * q, k, v, lambda p: range(max(0, p - window + 1), p + 1))
+    assert close(torch.cat(found, dim=2), expected), f"window {window}, chunks of {chunks}: a query sees something else"
+
+
 def test_a_ring_never_takes_more_memory_than_its_window():
     # 32 layers · 2 · 8 heads · 128 · 2 B = 131,072 B a position: 4,096 of them 536,870,912 B, whatever was read.
     config = tiny_config(n_layers=32, n_heads=32, n_kv_heads=8, head_dim=128)
@@ -233,23 +249,18 @@ def test_a_ring_refuses_a_window_of_nothing():
 
 
 class Everything:
-    """A cache of plain lists that forgets nothing and hides by a mask what a layer's window leaves out."""
+    """A cache of plain lists that forgets nothing, and attends query by query to what the layer's window shows."""
 
     def __init__(self, windows, batch_size=B):
         self.windows, self.batch_size, self.offset = windows, batch_size, 0
         self.k, self.v = [[] for _ in windows], [[] for _ in windows]
 
-    def update(self, layer, k, v):
+    def attend(self, layer, q, k, v):
         self.k[layer].append(k)
         self.v[layer].append(v)
-        return torch.cat(self.k[layer], dim=2), torch.cat(self.v[layer], dim=2)
-
-    def mask(self, T):
-        S = self.offset + T
-        return [
-            torch.tensor([[0 <= self.offset + t - s < (w or S) for s in range(S)] for t in range(T)])
-            for w in self.windows
-        ]
+        keys, values = torch.cat(self.k[layer], dim=2), torch.cat(self.v[layer], dim=2)
+        window, first = self.windows[layer] or keys.shape[2], self.offset
+        return attention(q, keys, values, lambda t: range(max(0, first + t - window + 1), first + t + 1))
 
 
 def scores(cache, tokens, chunks):
@@ -264,15 +275,12 @@ def scores(cache, tokens, chunks):
     return torch.cat(found, dim=1)
 
 
-CHUNKS = [[9, 1, 1, 1], [2, 5, 3, 2], [12], [1] * 12]
-
-
 @pytest.mark.parametrize("chunks", CHUNKS)
 @pytest.mark.parametrize("window", [1, 3, 4, 20])
 def test_a_model_with_rings_scores_as_with_a_mask_over_everything(window, chunks):
     tokens = tokens_of(B, 12)
     actual = scores(WindowKVCache(MODEL.config, window, B, torch.float64), tokens, chunks)
-    assert close(actual, scores(Everything([window] * 3), tokens, [12]))
+    assert close(actual, scores(Everything([window] * 3), tokens, [12])), "a query sees more or less than its window"
 
 
 @pytest.mark.parametrize("chunks", CHUNKS)
@@ -280,7 +288,25 @@ def test_a_model_with_rings_scores_as_with_a_mask_over_everything(window, chunks
 def test_a_model_with_a_hybrid_cache_gives_each_layer_its_own_window(windows, chunks):
     tokens = tokens_of(B, 12)
     actual = scores(HybridKVCache(MODEL.config, windows, B, 12, torch.float64), tokens, chunks)
-    assert close(actual, scores(Everything(windows), tokens, [12])), "is each layer given the mask of its own window?"
+    assert close(actual, scores(Everything(windows), tokens, [12])), "a layer sees more or less than its own window"
+
+
+@pytest.mark.parametrize("chunks", CHUNKS)
+def test_a_hybrid_cache_attends_as_each_layer_s_own_cache_does(chunks):
+    one_layer, windows = tiny_config(n_layers=1), [3, None, 5]
+    hybrid = HybridKVCache(tiny_config(), windows, B, 12, torch.float64)
+    alone = [
+        WindowKVCache(one_layer, 3, B, torch.float64),
+        KVCache(one_layer, B, 12, torch.float64),
+        WindowKVCache(one_layer, 5, B, torch.float64),
+    ]
+    for i, T in enumerate(chunks):
+        for layer, cache in enumerate(alone):
+            q, k, v = (random(B, n, T, H, seed=100 * i + 10 * layer + j) for j, n in enumerate((4, K, K)))
+            expected = cache.attend(0, q, k, v, 0.3)
+            assert torch.equal(hybrid.attend(layer, q, k, v, 0.3), expected), f"the layer with window {windows[layer]}"
+            cache.advance(T)
+        hybrid.advance(T)
 
 
 def test_a_window_larger_than_the_text_is_full_attention():

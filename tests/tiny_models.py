@@ -3,7 +3,9 @@
 import torch
 
 from nanolm.config import ModelConfig
+from nanolm.latent_model import LatentLM
 from nanolm.model import NanoLM
+from nanolm.shapes import LatentAttention
 
 
 def tiny_config(**changes) -> ModelConfig:
@@ -14,7 +16,17 @@ def tiny_config(**changes) -> ModelConfig:
 
 def tiny_model(seed: int = 0, **changes) -> NanoLM:
     """A model of tiny_config in float64, where 1e-12 means something, with random norm weights too."""
-    model = NanoLM(tiny_config(**changes)).double().eval().requires_grad_(False)
+    return _with_random_weights(NanoLM(tiny_config(**changes)), seed)
+
+
+def tiny_latent_model(seed: int = 0, **changes) -> LatentLM:
+    """As tiny_model, with latent attention."""
+    latent = LatentAttention(kv_latent_dim=8, rotary_dim=4, value_dim=5)
+    return _with_random_weights(LatentLM(tiny_config(**changes), latent), seed)
+
+
+def _with_random_weights(model: NanoLM, seed: int) -> NanoLM:
+    model.double().eval().requires_grad_(False)
     generator = torch.Generator().manual_seed(seed)
     for weight in model.parameters():
         weight.normal_(mean=1.0 if weight.ndim == 1 else 0.0, std=0.4, generator=generator)

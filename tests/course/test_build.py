@@ -190,11 +190,11 @@ def test_a_malformed_lesson_fails_with_the_place_named_and_leaves_the_old_files(
 
 
 def test_two_answers_that_mean_two_things_by_one_name_stop_the_build(course):
-    # The answer to KVCache calls causal_mask of its own module; here accept_or_resample would bring another one.
+    # The answer to KVCache calls attend; here accept_or_resample would bring another one.
     speculative = course / "nanolm" / "speculative.py"
-    change(speculative, "from .dice import Dice", "from .dice import Dice as causal_mask")
-    change(speculative, "draft_token: int, dice: Dice", "draft_token: int, dice: causal_mask")
-    meant = r"KVCache needs nanolm\.cache\.causal_mask, and an earlier answer of this notebook nanolm\.dice\.Dice"
+    change(speculative, "from .dice import Dice", "from .dice import Dice as attend")
+    change(speculative, "draft_token: int, dice: Dice", "draft_token: int, dice: attend")
+    meant = r"KVCache needs nanolm\.dot_product\.attend, and an earlier answer of this notebook nanolm\.dice\.Dice"
     with pytest.raises(CourseError, match=meant):
         build(course)
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tiny_models import tiny_model
+from tiny_models import tiny_latent_model, tiny_model
 
 from nanolm import kernels
 from nanolm.engine import Engine
@@ -28,7 +28,7 @@ def test_the_engine_writes_the_same_with_the_paged_kernel(chosen, monkeypatch):
     model = tiny_model().float()
     called = []
     original = kernels.paged.paged_attention
-    monkeypatch.setattr("nanolm.packed.paged_attention", lambda *a: called.append(a) or original(*a))
+    monkeypatch.setattr("nanolm.varlen_batch.paged_attention", lambda *a: called.append(a) or original(*a))
     with_kernel = answers(model)
     assert called, "no decode pass went through the kernel"
     kernels.use("torch")
@@ -37,7 +37,14 @@ def test_the_engine_writes_the_same_with_the_paged_kernel(chosen, monkeypatch):
     assert not called, "torch was chosen, and the kernel ran"
 
 
-def test_an_int8_cache_is_gathered_whoever_computes(chosen):
-    engine = Engine(tiny_model().float(), n_blocks=12, block_size=4, cache_kind="int8")
+@pytest.mark.parametrize(("kind", "dtype"), [("int8", torch.int8), ("float8", torch.float8_e4m3fn)])
+def test_a_cache_of_a_byte_a_number_is_gathered_whoever_computes(chosen, kind, dtype):
+    engine = Engine(tiny_model().float(), n_blocks=12, block_size=4, cache_kind=kind)
     assert len(engine.generate([[1, 2, 3]], 4)[0]) <= 4
-    assert not engine.cache.is_plain and engine.cache.pools[0].dtype == torch.int8
+    assert not engine.cache.is_plain and engine.cache.pools[0].dtype == dtype
+
+
+def test_a_latent_cache_is_gathered_whoever_computes(chosen):
+    model = tiny_latent_model().float()
+    engine = Engine(model, n_blocks=12, block_size=4)
+    assert engine.generate([[1, 2, 3]], 4) == [model.generate([1, 2, 3], 4)]

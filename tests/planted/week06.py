@@ -8,7 +8,7 @@ _SLOTS = "test_slot_mapping_of_a_scattered_table"
 _TRUNCATE = "test_truncate_gives_back_the_blocks_that_no_position_needs"
 _ORDER = "test_admit_takes_requests_in_order_of_arrival"
 _PREEMPT = "test_preempt_takes_the_blocks_and_keeps_the_tokens"
-_GIVES_WAY = "test_the_last_admitted_gives_way_and_comes_back_before_the_others"
+_COMES_BACK = "test_the_last_admitted_is_preempted_and_comes_back_before_the_others"
 _EQUALLY_LONG = "test_rows_of_unequal_length_do_not_see_each_other_s_positions"
 
 # file, name, what stands there, what is planted, the test meant for it, a part of its message
@@ -192,27 +192,27 @@ _PLANTED = [
     (
         "scheduler.py",
         "the last one waiting admitted first",
-        "job = self.waiting[0]",
-        "self.waiting.reverse()\n            job = self.waiting[0]",
+        "request = self.waiting[0]",
+        "self.waiting.reverse()\n            request = self.waiting[0]",
         _ORDER,
         "the last of the line was served first",
     ),
     (
         "scheduler.py",
         "a newcomer without its positions",
-        "            job.table.append(n)\n            plan.work.append(Work(job, n))\n            budget -= n",
-        "            plan.work.append(Work(job, n))\n            budget -= n",
+        "            request.table.append(n)\n            plan.work.append(Work(request, n))\n            budget -= n",
+        "            plan.work.append(Work(request, n))\n            budget -= n",
         _ORDER,
         "have to be reserved",
     ),
     (
         "scheduler.py",
         "a request that overtakes",
-        "            if not self._may_fit(job):\n                return\n",
-        "            if not self._may_fit(job):\n"
+        "            if not self._may_fit(request):\n                return\n",
+        "            if not self._may_fit(request):\n"
         "                self.waiting.popleft()\n"
         "                self.admit(plan, budget)\n"
-        "                self.waiting.appendleft(job)\n"
+        "                self.waiting.appendleft(request)\n"
         "                return\n",
         "test_admit_lets_nobody_overtake_one_that_does_not_fit",
         "overtook",
@@ -220,26 +220,26 @@ _PLANTED = [
     (
         "scheduler.py",
         "room for a chunk only",
-        "            if not self._may_fit(job):\n                return\n            self._take_prefix(job)\n"
-        "            if not self._free_up(job.table.blocks_needed(job.n_pending)):",
-        "            self._take_prefix(job)\n"
-        "            if not self._free_up(job.table.blocks_needed(min(job.n_pending, budget))):",
+        "            if not self._may_fit(request):\n                return\n            self._take_prefix(request)\n"
+        "            if not self._free_up(request.table.blocks_needed(request.n_pending)):",
+        "            self._take_prefix(request)\n"
+        "            if not self._free_up(request.table.blocks_needed(min(request.n_pending, budget))):",
         "test_admit_asks_for_room_for_the_whole_prompt_and_not_for_a_chunk",
         "only its first chunk fits",
     ),
     (
         "scheduler.py",
         "room kept back",
-        "if not self._free_up(job.table.blocks_needed(job.n_pending)):",
-        "if not self._free_up(job.table.blocks_needed(job.n_pending) + 1):",
+        "if not self._free_up(request.table.blocks_needed(request.n_pending)):",
+        "if not self._free_up(request.table.blocks_needed(request.n_pending) + 1):",
         "test_admit_fills_the_room_to_the_last_block",
         "exactly",
     ),
     (
         "scheduler.py",
         "a budget for each newcomer",
-        "            plan.work.append(Work(job, n))\n            budget -= n",
-        "            plan.work.append(Work(job, n))",
+        "            plan.work.append(Work(request, n))\n            budget -= n",
+        "            plan.work.append(Work(request, n))",
         "test_admit_runs_no_more_tokens_than_the_budget",
         "for all newcomers together",
     ),
@@ -254,7 +254,7 @@ _PLANTED = [
     (
         "scheduler.py",
         "the prefix cache not asked",
-        "            self._take_prefix(job)\n",
+        "            self._take_prefix(request)\n",
         "",
         "test_admit_does_not_run_again_what_the_prefix_cache_holds",
         "are in the prefix cache",
@@ -262,7 +262,7 @@ _PLANTED = [
     (
         "scheduler.py",
         "what the prefix cache spared not counted",
-        "            job.n_prefix_tokens += job.n_computed\n",
+        "            request.n_prefix_tokens += request.n_computed\n",
         "",
         "test_admit_does_not_run_again_what_the_prefix_cache_holds",
         "in its n_prefix_tokens",
@@ -270,15 +270,15 @@ _PLANTED = [
     (
         "scheduler.py",
         "a whole prompt found and nothing left to run",
-        "limit=len(job.tokens) - 1)",
-        "limit=len(job.tokens))",
+        "limit=len(request.tokens) - 1)",
+        "limit=len(request.tokens))",
         "test_admit_runs_something_of_a_prompt_that_is_wholly_in_the_prefix_cache",
         "nothing is left to run",
     ),
     (
         "scheduler.py",
         "one that waits keeps its prefix",
-        "                self._forget_blocks(job)\n                return\n",
+        "                self._forget_blocks(request)\n                return\n",
         "                return\n",
         "test_admit_gives_back_the_prefix_of_one_that_does_not_fit",
         "one that waits holds nothing",
@@ -304,69 +304,70 @@ _PLANTED = [
     (
         "scheduler.py",
         "preempt loses what was written",
-        "        job.draft = []\n        job.n_preemptions += 1",
-        "        del job.tokens[job.n_computed or 1 :]\n        job.draft = []\n        job.n_preemptions += 1",
+        "        request.draft = []\n        request.n_preemptions += 1",
+        "        del request.tokens[request.n_computed or 1 :]\n"
+        "        request.draft = []\n        request.n_preemptions += 1",
         _PREEMPT,
         "what it has written is kept",
     ),
     (
         "scheduler.py",
         "preempt keeps n_computed",
-        "        self.running.remove(job)\n        self._forget_blocks(job)",
-        "        self.running.remove(job)\n        job.table.release()",
+        "        self.running.remove(request)\n        self._forget_blocks(request)",
+        "        self.running.remove(request)\n        request.table.release()",
         _PREEMPT,
         "all of it has to run again",
     ),
     (
         "scheduler.py",
         "preempt keeps the blocks",
-        "        self.running.remove(job)\n        self._forget_blocks(job)",
-        "        self.running.remove(job)\n        job.n_computed = 0",
+        "        self.running.remove(request)\n        self._forget_blocks(request)",
+        "        self.running.remove(request)\n        request.n_computed = 0",
         _PREEMPT,
         "holds no block",
     ),
     (
         "scheduler.py",
         "preempted to the end of the line",
-        "self.waiting.appendleft(job)",
-        "self.waiting.append(job)",
+        "self.waiting.appendleft(request)",
+        "self.waiting.append(request)",
         "test_preempt_puts_the_request_before_everybody_who_waits",
         "first come first served",
     ),
     (
         "scheduler.py",
         "a draft kept through a preemption",
-        "        job.draft = []\n        job.n_preemptions += 1",
-        "        job.n_preemptions += 1",
+        "        request.draft = []\n        request.n_preemptions += 1",
+        "        request.n_preemptions += 1",
         "test_preempt_drops_the_draft",
-        "guesses are no part of the text",
+        "drafted tokens are no part of the text",
     ),
     (
         "scheduler.py",
-        "the first one gives way",
+        "the first one preempted",
         "victim = self.running[-1]",
         "victim = self.running[0]",
-        _GIVES_WAY,
+        _COMES_BACK,
         "the first was preempted",
     ),
     (
         "scheduler.py",
-        "a prompt before those who write",
-        "budget if job.is_decoding else min(budget, for_prompts))",
+        "a prompt before those that decode",
+        "budget if request.is_decoding else min(budget, for_prompts))",
         "budget)",
-        "test_those_who_write_never_wait_for_a_prompt",
+        "test_decoding_requests_never_wait_for_a_prompt",
         "had to wait",
     ),
     (
         "scheduler.py",
         "a refused draft keeps its block",
-        "        job.table.truncate(n_computed)\n",
+        "        request.table.truncate(n_computed)\n",
         "",
         "test_a_draft_runs_with_the_pass_and_what_was_refused_gives_its_blocks_back",
-        "refused guesses are held still",
+        "refused drafted tokens are held still",
     ),
     (
-        "packed.py",
+        "varlen_batch.py",
         "the mask hides a position too many",
         "> last_seen[..., None]",
         ">= last_seen[..., None]",
@@ -374,7 +375,7 @@ _PLANTED = [
         "one position too many",
     ),
     (
-        "packed.py",
+        "varlen_batch.py",
         "the mask hides a position too few",
         "> last_seen[..., None]",
         "> last_seen[..., None] + 1",
@@ -382,18 +383,21 @@ _PLANTED = [
         "length off by one in the mask",
     ),
     (
-        "packed.py",
+        "varlen_batch.py",
         "wrong group's table",
-        "cache.read(layer, group.tables)",
-        "cache.read(layer, groups[0].tables.expand(group.tables.shape[0], -1)"
-        " if groups[0].tables.shape[1] >= group.tables.shape[1] else group.tables)",
+        "        self._sizes = [",
+        "        first = self._rows[0].tables\n"
+        "        for rows in self._rows:\n"
+        "            if first.shape[1] >= rows.tables.shape[1]:\n"
+        "                rows.tables = first[:1].expand(rows.batch_size, -1)\n"
+        "        self._sizes = [",
         "test_groups_read_their_own_tables",
         "wrong group's table",
     ),
     (
-        "packed.py",
+        "varlen_batch.py",
         "filled up with block 0",
-        "*span.blocks[:1] * (n_blocks",
+        "*row[:1] * (n_blocks",
         "*[0] * (n_blocks",
         "test_a_request_that_holds_nan_does_not_reach_its_neighbours",
         "filled up with another's block",
@@ -401,32 +405,32 @@ _PLANTED = [
     (
         "engine.py",
         "dice shared between requests",
-        "            sampling=sampling,\n            dice=Dice(seed),",
-        "            sampling=sampling,\n            dice=self.__dict__.setdefault('dice', Dice(seed)),",
+        "next(self._ids), Dice(seed), ",
+        "next(self._ids), self.__dict__.setdefault('dice', Dice(seed)), ",
         "test_two_requests_with_one_seed_write_one_text",
         "dice shared between requests",
     ),
     (
         "engine.py",
         "blocks counted when those that ended have given theirs back",
-        "        record = self._record(plan, started, model_seconds)\n"
-        "        outputs = self._give_tokens(plan.work, logits)\n",
-        "        outputs = self._give_tokens(plan.work, logits)\n"
-        "        record = self._record(plan, started, model_seconds)\n",
+        "        record = StepRecord.of(plan, self.scheduler, started, model_seconds)\n"
+        "        outputs = self._postprocess(outcomes)\n",
+        "        outputs = self._postprocess(outcomes)\n"
+        "        record = StepRecord.of(plan, self.scheduler, started, model_seconds)\n",
         "test_times_of_requests_and_passes",
         "had given their blocks back",
     ),
     (
-        "engine.py",
+        "model_runner.py",
         "NaN of a chunk into the prefix cache",
-        "            if not all(finite[r] for r in rows):",
-        "            if n_guessed >= 0 and not all(finite[r] for r in rows):",
-        "test_a_request_without_scores_ends_with_an_error_and_the_others_are_served",
+        "if not all(finite[start:stop]):",
+        "if n_drafted >= 0 and not all(finite[start:stop]):",
+        "test_a_request_whose_logits_are_nan_ends_with_an_error_and_the_others_are_served",
         "hold NaN or infinity",
     ),
     (
-        "engine.py",
-        "a draft that remembers refused guesses",
+        "model_runner.py",
+        "a draft that remembers refused tokens",
         "            source.truncate(min(request.n_computed, source.length))\n",
         "",
         "test_a_pass_that_raises_can_be_repeated",
