@@ -33,9 +33,9 @@ import nanolm
 print(json.dumps(nanolm.__file__), flush=True)
 import torch
 torch.set_num_threads(1)
-from nanolm.drafts import speculate
+from nanolm.speculative import speculate
 from nanolm.engine import Engine
-from nanolm.prediction import count_operations, decode_step_of
+from nanolm.machine import count_operations, decode_step_of
 from nanolm.sampling import Sampling
 
 model, _ = nanolm.load(sys.argv[1])

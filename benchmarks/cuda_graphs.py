@@ -16,9 +16,8 @@ import typer
 from torch import Tensor
 
 import nanolm
-from nanolm.cuda_graphs import StaticDecoder
-from nanolm.model import NanoLM
-from nanolm.prediction import weights_read
+from nanolm.machine import weights_read
+from nanolm.model import NanoLM, StaticDecoder
 
 from . import machine, report
 from .prediction import EIGHT_BILLION, random_model
@@ -30,7 +29,7 @@ PROMPT_TOKENS, CAPACITY = 64, 256
 ALLOWED = {torch.float32: 1e-3, torch.bfloat16: 0.1}
 NEEDED = """\
 There is no CUDA device here, so there is no graph to record. Needed: an NVIDIA GPU and torch's CUDA build; then run
-`python -m benchmarks.cuda_graphs`. What a graph would record is tested on a CPU by tests/test_cuda_graphs.py."""
+`python -m benchmarks.cuda_graphs`. What a graph would record is tested on a CPU by tests/model/test_cuda_graphs.py."""
 
 
 class Plain:

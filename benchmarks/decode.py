@@ -15,8 +15,8 @@ import nanolm
 from course.timing import take_turns
 from nanolm.budget import ModelShape, kv_cache_bytes
 from nanolm.checkpoint import find_folder
+from nanolm.machine import count_operations
 from nanolm.model import NanoLM
-from nanolm.prediction import count_operations
 from nanolm.sampling import Sampling
 
 from . import machine, report

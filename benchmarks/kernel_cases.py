@@ -11,7 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from nanolm import kernels
+from nanolm.attention import paged_attention, prefill_attention
+from nanolm.model import grouped_matmul
+from nanolm.quantization import quantized_matmul
 
 POISON_WIDTH = 2
 
@@ -92,7 +94,7 @@ def prefill(make: Maker, B: int, N: int, K: int, T: int, S: int, H: int) -> Case
     return make.case(
         "prefill",
         f"{T}/{S}, H {H}",
-        run=lambda backend: kernels.flash_attention(q, k, v, backend=backend),
+        run=lambda backend: prefill_attention(q, k, v, backend=backend),
         exact=exact,
         n_bytes=(2 * q.numel() + 2 * k.numel()) * q.element_size(),
         n_operations=4 * B * N * H * (T * S - T * (T - 1) // 2),
@@ -123,7 +125,7 @@ def paged(make: Maker, lengths: list[int], N: int, K: int, H: int, block_size: i
     return make.case(
         "decode",
         f"{B}×{max(lengths)}, {n_splits} split{'s' if n_splits > 1 else ''}",
-        run=lambda backend: kernels.paged_attention(q, *pool, tables, filled, n_splits, backend=backend),
+        run=lambda backend: paged_attention(q, *pool, tables, filled, n_splits, backend=backend),
         exact=exact,
         n_bytes=(2 * sum(lengths) * K * H + 2 * q.numel()) * q.element_size(),
         n_operations=4 * sum(lengths) * N * H,
@@ -144,7 +146,7 @@ def quantized(make: Maker, n_rows: int, out: int, D: int, bits: int, group_size:
     return make.case(
         f"int{bits}",
         f"{n_rows}×{D}×{out}" + (f"/{group_size}" if group_size else ""),
-        run=lambda backend: kernels.quantized_matmul(x, codes, scales, bits, backend=backend),
+        run=lambda backend: quantized_matmul(x, codes, scales, bits, backend=backend),
         exact=lambda: x.double() @ weights.T,
         n_bytes=codes.nbytes + scales.nbytes + (x.numel() + n_rows * out) * x.element_size(),
         n_operations=2 * n_rows * out * D,
@@ -162,7 +164,7 @@ def grouped(make: Maker, P: int, E: int, F_: int, D: int, idle: int) -> Case:
     return make.case(
         "experts",
         f"{P} rows, E {E}",
-        run=lambda backend: kernels.grouped_matmul(x, weights, offsets, backend=backend),
+        run=lambda backend: grouped_matmul(x, weights, offsets, backend=backend),
         exact=lambda: torch.stack(
             [weights[e].double() @ row for e, row in zip(chosen.tolist(), x.double(), strict=True)]
         ),

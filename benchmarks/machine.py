@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from nanolm.measurement import processor_name
+from nanolm.machine import processor_name
 
 
 def describe() -> dict[str, Any]:

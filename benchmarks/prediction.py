@@ -1,6 +1,6 @@
 """Tokens a second at batch 1, predicted from a few seconds' measurement of this machine, then measured.
 
-`python -m benchmarks.prediction` measures the machine (`nanolm.calibrate`), predicts for each model and number type,
+`python -m benchmarks.prediction` measures the machine (`calibrate`), predicts for each model and number type,
 and lets all of them write in turns. `--device cuda` does the same on a GPU, in float16, with a model of 16 GB besides.
 """
 
@@ -14,11 +14,9 @@ import torch
 import typer
 
 import nanolm
-from nanolm.calibrate import calibrate
 from nanolm.config import ModelConfig
-from nanolm.model import NanoLM
-from nanolm.prediction import count_operations, decode_step_of, predicted_decode_seconds
-from nanolm.quantized_model import model_bytes, quantize_model
+from nanolm.machine import calibrate, count_operations, decode_step_of, predicted_decode_seconds
+from nanolm.model import NanoLM, model_bytes, quantize_model
 
 from . import machine, report
 from .quantized_decode import LARGE, PROMPT_TOKENS, decode_seconds

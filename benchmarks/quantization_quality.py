@@ -17,10 +17,9 @@ import torch
 import typer
 
 import nanolm
-from nanolm import quantized_matmul
-from nanolm.calibrated_rounding import awq_linear, gptq_linear, quantize_calibrated
-from nanolm.model import NanoLM
-from nanolm.quantized_model import linear_layers, model_bytes, quantize_model
+from nanolm.model import NanoLM, linear_layers, model_bytes, quantize_calibrated, quantize_model
+from nanolm.quantization import awq_linear, gptq_linear
+from nanolm.quantization import matmul as quantized_matmul
 
 from . import machine, report
 

@@ -17,8 +17,7 @@ import typer
 import nanolm
 from course.timing import take_turns
 from nanolm.config import ModelConfig
-from nanolm.model import NanoLM
-from nanolm.quantized_model import model_bytes, quantize_model
+from nanolm.model import NanoLM, model_bytes, quantize_model
 from nanolm.sampling import Sampling
 
 from . import machine, report

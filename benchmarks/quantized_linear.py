@@ -17,9 +17,8 @@ import torch.nn.functional as F
 import typer
 from torch import Tensor, nn
 
-from nanolm.quantized_linear import Int4Linear, QuantizedLinear
-from nanolm.quantized_matmul import plain_matmul
-from nanolm.quantized_model import model_bytes
+from nanolm.model import model_bytes
+from nanolm.quantization import Int4Linear, QuantizedLinear, plain_matmul
 
 from . import machine, report
 

@@ -17,14 +17,11 @@ import torch
 import typer
 
 import nanolm
-import nanolm.model_runner
-from nanolm.cli_bench import ENGINE, ways_to_serve
-from nanolm.engine import Engine
+import nanolm.engine
+from nanolm.cli.bench import ENGINE, ways_to_serve
+from nanolm.engine import Engine, Postprocessor, VarlenBatch
 from nanolm.model import NanoLM
-from nanolm.postprocess import Postprocessor
-from nanolm.replay import Replay, replay_engine
-from nanolm.traces import Arrival, Trace, all_at_once, load_trace
-from nanolm.varlen_batch import VarlenBatch
+from nanolm.workload import Arrival, Replay, Trace, all_at_once, load_trace, replay_engine
 
 from . import machine, report
 
@@ -66,7 +63,7 @@ def profile(model: NanoLM, trace: Trace, options: dict[str, Any]) -> dict[str, f
     give = timed("keeping the books", Postprocessor.__call__)
     with (
         patch.object(Postprocessor, "__call__", give),
-        patch.object(nanolm.model_runner, "VarlenBatch", timed("making the batch's tensors", VarlenBatch)),
+        patch.object(nanolm.engine.model_runner, "VarlenBatch", timed("making the batch's tensors", VarlenBatch)),
         patch.object(model, "forward", timed("the model's pass", model.forward)),
     ):
         replay_engine(ENGINE, engine, trace)

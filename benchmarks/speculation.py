@@ -17,11 +17,11 @@ from rich.console import Console
 from rich.progress import track
 
 import nanolm
-from nanolm.dice import Dice
-from nanolm.drafts import ModelDraft, PromptLookupDraft
-from nanolm.sampling import Sampling
-from nanolm.session import Session
+from nanolm.sampling import Dice, Sampling
 from nanolm.speculative import (
+    ModelDraft,
+    PromptLookupDraft,
+    Session,
     SpecDecodeStats,
     baseline_generate,
     expected_tokens_per_round,

@@ -12,7 +12,7 @@ from .errors import CourseError
 from .lesson import BEGIN, END, Cell, ExerciseCell, Lesson, WrittenCell
 from .notebook import FIRST_CODE, Origin, solution_cells, solution_notebook, to_text, written_heading
 from .paths import ROOT, read, write
-from .source import Module, defined_names, first_line, free_names
+from .source import Module, defined_names, first_line, free_names, path_of
 
 
 def adopt(notebook: Path, root: Path = ROOT) -> list[str]:
@@ -34,7 +34,7 @@ def adopt(notebook: Path, root: Path = ROOT) -> list[str]:
     pairs = solution_cells(lesson, modules, exercises)
     answers = {module.name: module.text for module in modules.values()}
     text = _lesson_text(lesson, edited, pairs, answers)
-    changed = {f"nanolm/{name}.py": new for name, new in answers.items() if new != modules[name].text}
+    changed = {f"nanolm/{path_of(name)}": new for name, new in answers.items() if new != modules[name].text}
     if text != read(lesson.path):
         changed[f"solutions/{lesson.path.name}"] = text
     for target, new in changed.items():
@@ -127,7 +127,7 @@ def _with_answer(text: str, task: ExerciseCell, source: str) -> str:
     unknown = free_names(definition) - defined_names(text)
     if unknown:
         raise CourseError(
-            f"the answer of {task.name} uses {', '.join(sorted(unknown))}: import it in nanolm/{task.module}.py"
+            f"the answer of {task.name} uses {', '.join(sorted(unknown))}: import it in nanolm/{path_of(task.module)}"
         )
     module = Module.parse(task.module, text)
     old = module.find(task.imported)

@@ -27,7 +27,7 @@ class Part:
 
     Attributes:
         exercise: the exercise it belongs to.
-        name: module.function or module.Class.method.
+        name: the function, or Class.method.
         whose: YOURS or REFERENCE.
         why: why it is the reference's; empty where it is not.
         calls: how often it was called since it was put in place.
@@ -66,11 +66,7 @@ def _assemble(implementation: Implementation, exercises: Sequence[Exercise], und
     spaces: list[dict[str, Any]] = []
     for module_name, group in groupby(sorted(exercises, key=lambda each: each.module), key=lambda each: each.module):
         reference = importlib.import_module(f"nanolm.{module_name}")
-        found = [
-            (Part(exercise, f"{module_name}.{target}", YOURS), target)
-            for exercise in group
-            for target in exercise.targets
-        ]
+        found = [(Part(exercise, target, YOURS), target) for exercise in group for target in exercise.targets]
         for part, target in found:
             part.why = _why_not(implementation, module_name, target)
             part.whose = REFERENCE if part.why else YOURS

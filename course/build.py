@@ -7,21 +7,23 @@ leaves the old ones; and none is replaced that somebody has edited since it was 
 import difflib
 import hashlib
 import json
+import re
 import tempfile
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .errors import CourseError
+from .front_doors import front_door, packages
 from .lesson import ExerciseCell, Lesson, lessons
 from .notebook import solution_notebook, to_text
 from .paths import ROOT, read, write
 from .registry import FILE as REGISTRY
 from .registry import Exercise, registry, to_json
 from .release import release
-from .source import Module
+from .source import Module, path_of
 from .startpage import start_page
-from .stubs import stub_file
+from .stubs import room_file, stub_file
 
 MANIFEST = "course/built.json"
 STUDENTS_OWN = "exercises/"
@@ -52,7 +54,9 @@ def build(root: Path = ROOT, force: bool = False, overwrite: Collection[str] = (
             raise CourseError(f"{path} is no built file; those are {', '.join(built)}")
     known = _manifest(root)
     changed = [path for path, text in built.items() if _on_disk(root / path) != text]
-    edited = [path for path in changed if path not in overwrite and _is_edited(root / path, known.get(path))]
+    # A front door is edited by hand all the time: its docstring is the author's, and stays.
+    at_risk = [path for path in changed if path not in overwrite and not path.startswith("nanolm/")]
+    edited = [path for path in at_risk if _is_edited(root / path, known.get(path))]
     kept = [] if force else [path for path in edited if path.startswith(STUDENTS_OWN)]
     refused = [] if force else [path for path in edited if path not in kept]
     if refused:
@@ -90,7 +94,10 @@ def build_all(root: Path) -> dict[str, str]:
     files = {f"solutions/{name}/{name}.ipynb": text for name, text in notebooks.items()}
     files |= {f"notebooks/{name}/{name}.ipynb": text for name, text in _released(notebooks).items()}
     files["notebooks/start.ipynb"] = to_text(start_page(root, found))
-    files |= {f"exercises/{name}.py": stub_file(module, exercises) for name, module in modules.items()}
+    files |= {f"exercises/{path_of(name)}": stub_file(module, exercises) for name, module in modules.items()}
+    rooms = sorted({name.split(".")[0] for name in modules if "." in name})
+    files |= {f"exercises/{room}/__init__.py": room_file(room) for room in rooms}
+    files |= {f"nanolm/{package}/__init__.py": front_door(package, root) for package in packages(root)}
     files[REGISTRY.as_posix()] = to_json(exercises, [entry for lesson in found for entry in _written_of(lesson)])
     return files
 
@@ -98,10 +105,15 @@ def build_all(root: Path) -> dict[str, str]:
 def sources(root: Path) -> tuple[list[Lesson], list[Exercise], dict[str, Module]]:
     """Return what everything is built from: the lessons, their exercises, and the engine's modules asked in them."""
     found = lessons(root / "solutions")
-    exercises = [exercise for lesson in found for exercise in exercises_of(lesson)]
+    tests = _tests_by_target(root)
+    exercises = [
+        replace(exercise, tests=tuple(sorted({name for target in exercise.targets for name in tests.get(target, ())})))
+        for lesson in found
+        for exercise in exercises_of(lesson)
+    ]
     _refuse_twins(exercises)
     asked = {exercise.module for exercise in exercises}
-    return found, exercises, {name: _module(root, name) for name in sorted(asked)}
+    return found, exercises, {name: Module.parse(name, read(root / "nanolm" / path_of(name))) for name in sorted(asked)}
 
 
 def is_as_built(root: Path, path: str, text: str) -> bool:
@@ -130,18 +142,21 @@ def _written_of(lesson: Lesson) -> list[dict]:
 def _refuse_twins(exercises: list[Exercise]) -> None:
     numbers: dict[str, str] = {}
     for exercise in exercises:
-        for name in {exercise.name, *exercise.full_names}:
+        for name in {exercise.name, *exercise.targets}:
             if name in numbers:
                 first, again = numbers[name], exercise.number
                 raise CourseError(f"{name} is exercise {first} and again {again}; a name is asked once")
             numbers[name] = exercise.number
 
 
-def _module(root: Path, name: str) -> Module:
-    path = root / "nanolm" / f"{name}.py"
-    if not path.exists():
-        raise CourseError(f"an exercise names nanolm.{name}, and there is no nanolm/{name}.py")
-    return Module.parse(name, read(path))
+def _tests_by_target(root: Path) -> dict[str, list[str]]:
+    """The test files of every function and method, by the marks in them: exercise("KVCache.update")."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((root / "tests").rglob("test_*.py")):
+        for names in re.findall(r"mark\.exercise\(([^)]*)\)", read(path)):
+            for target in re.findall(r'"([\w.]+)"', names):
+                found.setdefault(target, []).append(path.relative_to(root).as_posix())
+    return found
 
 
 def _released(notebooks: dict[str, str]) -> dict[str, str]:

@@ -1,13 +1,23 @@
-"""The capacity calculator: sliders in front of `nanolm.capacity`. `nanolm size` is the same without a notebook."""
+"""The capacity calculator: sliders in front of `nanolm.budget.sizing`. `nanolm size` is the same without a notebook."""
 
 import html
 from collections.abc import Iterable
 
 import ipywidgets as widgets
 
-from nanolm.capacity import ATTENTION_KINDS, Capacity, capacity, in_words, size_in_words
-from nanolm.hardware import A100, H100, H200, Hardware
-from nanolm.shapes import PRESETS, ModelShape
+from nanolm.budget import (
+    A100,
+    ATTENTION_KINDS,
+    H100,
+    H200,
+    PRESETS,
+    Capacity,
+    Hardware,
+    ModelShape,
+    capacity,
+    in_words,
+    size_in_words,
+)
 
 from .figures import BLUE, GREEN, GREY, ORANGE, RED
 
@@ -26,7 +36,7 @@ def calculator(
 
     Args:
         shapes: models to offer besides the presets, such as `ModelShape.from_config(path)`.
-        chips: hardware to offer besides H100, A100 and H200, such as `Hardware.measure()`.
+        chips: hardware to offer besides H100, A100 and H200, such as `measure_hardware()`.
         context_tokens, batch_size: where the sliders stand at first.
 
     Raises:

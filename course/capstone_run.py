@@ -26,13 +26,12 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     """Assemble the engine, replay the trace, return times, texts and parts as plain numbers."""
     import torch
 
+    from nanolm.budget import cost_per_million
     from nanolm.checkpoint import load
     from nanolm.engine import Engine
-    from nanolm.pricing import cost_per_million
-    from nanolm.quantized_model import quantize_model
-    from nanolm.replay import Replay, replay_engine
+    from nanolm.model import quantize_model
     from nanolm.sampling import Sampling
-    from nanolm.traces import Trace, all_at_once, at_rate, load_trace
+    from nanolm.workload import Replay, Trace, all_at_once, at_rate, load_trace, replay_engine
 
     torch.set_num_threads(options["threads"])
     parts = assemble(chosen(options["impl"]), registry())
@@ -87,7 +86,8 @@ def _where(error: BaseException) -> str:
     if not frames:
         return ""
     path = Path(frames[-1].filename)
-    name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+    # Of a folder elsewhere the room and the file: which folder it is was the student's choice.
+    name = path.relative_to(root).as_posix() if path.is_relative_to(root) else "/".join(path.parts[-2:])
     return f"{name}, line {frames[-1].lineno}, in {frames[-1].name}"
 
 

@@ -23,7 +23,7 @@ def check(name: str, answers: Mapping[str, Any] | None = None) -> None:
     Of an exercise of several methods one can be tested alone, before the others are written; that gives no points yet.
 
     Args:
-        name: "residual_distribution", "speculative.residual_distribution", "4.1", or a single method, "KVCache.update".
+        name: "residual_distribution", "4.1", or a single method, "KVCache.update".
         answers: the namespace with the answer; None means this notebook's.
 
     Raises:
@@ -39,7 +39,7 @@ def check(name: str, answers: Mapping[str, Any] | None = None) -> None:
     if run.error:
         raise CourseError(f"the tests of {exercise.name} could not be run: {run.error}")
     # A test of several methods at once says nothing about one of them.
-    outcomes = [o for o in run.outcomes if part is exercise or set(o.targets) <= set(part.full_names)]
+    outcomes = [o for o in run.outcomes if part is exercise or set(o.targets) <= set(part.targets)]
     failed = [outcome for outcome in outcomes if not outcome.passed]
     if any(outcome.unwritten for outcome in failed):
         raise NotYetWritten(
@@ -94,7 +94,7 @@ def report(exercise: Exercise, failed: list[Outcome], total: int) -> str:
 
 def _part(exercise: Exercise, name: str) -> Exercise:
     """The exercise, or one method of it, if it has several and `name` is that method's."""
-    asked = [target for target in exercise.targets if name in (target, f"{exercise.module}.{target}")]
+    asked = [target for target in exercise.targets if name == target]
     return replace(exercise, name=asked[0], targets=tuple(asked)) if asked and len(exercise.targets) > 1 else exercise
 
 

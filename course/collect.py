@@ -10,7 +10,7 @@ from .errors import CourseError
 from .notebook import python_of
 from .paths import ROOT, read, write
 from .registry import Exercise, registry
-from .source import Definition, Function, Module, defined_names, first_line, free_names, parse
+from .source import Definition, Function, Module, defined_names, first_line, free_names, parse, path_of
 from .stubs import stub_file
 
 
@@ -44,18 +44,19 @@ def collect(notebooks: Sequence[Path], into: Path, root: Path = ROOT) -> list[st
             except CourseError as error:
                 said.append(f"{path}: {exercise.name} {error}")
     for name, text in files.items():
-        write(into / f"{name}.py", text)
-    if not (into / "__init__.py").exists():
-        write(into / "__init__.py", read(root / "exercises" / "__init__.py"))
+        write(into / path_of(name), text)
+    for folder in {into, *((into / path_of(name)).parent for name in files)}:
+        if not (folder / "__init__.py").exists():
+            write(folder / "__init__.py", read(root / "exercises" / folder.relative_to(into) / "__init__.py"))
     return said
 
 
 def _start(name: str, into: Path, root: Path) -> str:
     """What the folder holds already, so that two notebooks and an editor can fill one; a stub otherwise."""
-    existing = into / f"{name}.py"
+    existing = into / path_of(name)
     if existing.exists():
         return read(existing)
-    return stub_file(Module.parse(name, read(root / "nanolm" / f"{name}.py")), registry(root))
+    return stub_file(Module.parse(name, read(root / "nanolm" / path_of(name))), registry(root))
 
 
 def read_notebook(path: Path) -> tuple[list[Statement], dict[str, str]]:
@@ -124,7 +125,7 @@ def _asked(path: Path, cells: dict[str, str], exercises: list[Exercise]) -> list
 def _take(exercise: Exercise, statements: list[Statement], cells: dict[str, str], text: str, root: Path) -> str:
     """Return the module's text with this exercise's answer in it."""
     answer = _definition(exercise, statements, cells)
-    reference = Module.parse(exercise.module, read(root / "nanolm" / f"{exercise.module}.py"))
+    reference = Module.parse(exercise.module, read(root / "nanolm" / exercise.file))
     helpers = _helpers(answer.text, statements, defined_names(reference.text))
     for target in exercise.targets:
         node = _part(answer.node, target)
@@ -134,7 +135,7 @@ def _take(exercise: Exercise, statements: list[Statement], cells: dict[str, str]
     text = _add_methods(text, exercise, answer, reference)
     for helper in helpers:
         text = _insert(text, exercise, helper)
-    parse(text, f"{exercise.module}.py with {exercise.name}")
+    parse(text, f"{exercise.file} with {exercise.name}")
     return text
 
 

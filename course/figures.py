@@ -101,7 +101,7 @@ def draw_timeline(run, title: str = "", n_steps: int | None = None) -> Figure:
     has the same colour in every drawing.
 
     Args:
-        run: a `nanolm.batching.ServingRun`.
+        run: a `nanolm.engine.ServingRun`.
         n_steps: how far the axis reaches, to draw several runs to one scale; None: to the run's end.
     """
     width = max(1, n_steps or run.n_steps)

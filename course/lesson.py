@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from .errors import CourseError
+from .front_doors import home
 from .paths import read
 
 _IMPORT = re.compile(r"from nanolm\.(\w+) import ([\w, ]+?)\s*# exercise: *([\w, ]+)$")
@@ -125,7 +126,7 @@ class Lesson:
         if "written" in cell.metadata:
             return _written(cell, index, where)
         if cell.cell_type == "code" and re.search(r"# exercise:", cell.source):
-            return _exercise(cell.source, index, where)
+            return _exercise(cell.source, index, where, self.path.parent.parent)
         return Cell("code" if cell.cell_type == "code" else "markdown", cell.source, index, dict(cell.metadata))
 
 
@@ -138,14 +139,18 @@ def lessons(folder: Path) -> list[Lesson]:
     return found
 
 
-def _exercise(source: str, index: int, where: str) -> ExerciseCell:
+def _exercise(source: str, index: int, where: str, root: Path) -> ExerciseCell:
     first, *rest = source.strip().splitlines()
     match = _IMPORT.match(first)
     if match is None:
         raise CourseError(f"{where}: {first!r}; an exercise starts 'from nanolm.module import name  # exercise: name'")
-    module, imported, asked = match[1], _names(match[2]), _names(match[3])
+    package, imported, asked = match[1], _names(match[2]), _names(match[3])
     if len(imported) != 1:
         raise CourseError(f"{where}: an exercise imports one name, a function or a class; this imports {imported}")
+    try:
+        module = home(package, imported[0], root)
+    except CourseError as error:
+        raise CourseError(f"{where}: {error}") from None
     is_function = asked == imported
     targets = tuple(asked if is_function else [f"{imported[0]}.{method}" for method in asked])
     return ExerciseCell(module, imported[0], targets, _fields(rest, where), index)

@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from .errors import CourseError
 from .lesson import BEGIN, END, Cell, ExerciseCell, Lesson, WrittenCell
 from .registry import Exercise
-from .source import Module, body_span, defined_names, first_line, free_names, import_lines, origin
+from .source import Module, body_span, defined_names, first_line, free_names, import_lines, origin, path_of
 
 FIRST_CODE = "from course import NotYetWritten, check"
 # Code that nobody answers and nobody is graded by, after the first such cell, which sets up. nbgrader passes over it.
@@ -131,7 +131,7 @@ def _exercise_text(cell: ExerciseCell, exercise: Exercise) -> str:
         [
             f"### Exercise {exercise.number} · {cell.title}",
             "",
-            f"{_effort(cell.fields)} · `nanolm/{cell.module}.py`",
+            f"{_effort(cell.fields)} · `nanolm/{path_of(cell.module)}`",
             "",
             f"**What is tested.** {exercise.tested}",
             "",
@@ -139,7 +139,7 @@ def _exercise_text(cell: ExerciseCell, exercise: Exercise) -> str:
             "",
             f"<details><summary>Hint</summary>\n\n{exercise.hint}\n\n</details>",
             "",
-            f"In an editor instead: write it in `exercises/{cell.module}.py`, then run",
+            f"In an editor instead: write it in `exercises/{path_of(cell.module)}`, then run",
             f"`{exercise.command}`",
         ]
     )

@@ -29,7 +29,7 @@ class Outcome:
         passed: whether it ran to its end without a complaint.
         message: why it failed, without a traceback.
         unwritten: whether it failed only because the exercise is not written.
-        targets: what it grades, "module.function".
+        targets: what it grades, "function" or "Class.method".
     """
 
     test: str
@@ -45,7 +45,7 @@ class Collector:
 
     Args:
         implementation: what is tested.
-        targets: keep the tests that grade one of these, "module.function".
+        targets: keep the tests that grade one of these, "function" or "Class.method".
         test: instead, keep the test function of this name.
         brief: once a test has met an unwritten exercise, the others of just the same exercises fail in its words
             without being run. A student learns no more from them, and random tests take long to fail.
@@ -121,7 +121,7 @@ class Collector:
 
 
 def targets_of(item: pytest.Item) -> tuple[str, ...]:
-    """Return what a test grades, "module.function" or "module.Class.method"; nothing for an unmarked test."""
+    """Return what a test grades, "function" or "Class.method"; nothing for an unmarked test."""
     return tuple(name for mark in item.iter_markers("exercise") for name in mark.args)
 
 

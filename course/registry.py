@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from .errors import CourseError
+from .front_doors import names_of, packages
 from .paths import ROOT, read
 
 FILE = Path("course/registry.json")
@@ -19,9 +20,10 @@ class Exercise:
     Attributes:
         number: week.order, "4.1".
         name: what `check` calls it, "residual_distribution" or "KVCache.update".
-        module: the engine's module, "speculative".
+        module: the engine's module, "speculative.acceptance".
         targets: the functions or methods asked, "residual_distribution" or "KVCache.update".
         notebook: the released notebook, a path from the root with forward slashes.
+        tests: the files with its tests, likewise.
     """
 
     number: str
@@ -35,11 +37,7 @@ class Exercise:
     tested: str
     why: str
     hint: str
-
-    @property
-    def full_names(self) -> list[str]:
-        """The targets as test markers spell them: "speculative.residual_distribution"."""
-        return [f"{self.module}.{target}" for target in self.targets]
+    tests: tuple[str, ...] = ()
 
     @property
     def week(self) -> int:
@@ -47,16 +45,16 @@ class Exercise:
         return int(self.number.split(".")[0])
 
     @property
-    def test_file(self) -> str:
-        """The file with its tests, from the root."""
-        return f"tests/test_{self.module}.py"
+    def file(self) -> str:
+        """The engine's file, from the folder of nanolm or of answers: "speculative/acceptance.py"."""
+        return f"{self.module.replace('.', '/')}.py"
 
     @property
     def command(self) -> str:
         """What an editor user types to test this exercise."""
         keys = " or ".join(dict.fromkeys(target.split(".")[-1] for target in self.targets))
         quoted = f'"{keys}"' if " " in keys else keys
-        return f"NANOLM_IMPL=exercises python -m pytest {self.test_file} -k {quoted}"
+        return " ".join(["NANOLM_IMPL=exercises python -m pytest", *self.tests, "-k", quoted])
 
     @property
     def slug(self) -> str:
@@ -68,8 +66,15 @@ class Exercise:
         """One line: which exercise this is, where it is explained, where it goes, how it is tested."""
         return (
             f"exercise {self.number} {self.name} is not written yet: read {self.notebook}, "
-            f"write it in exercises/{self.module}.py, then run: {self.command}"
+            f"write it in exercises/{self.file}, then run: {self.command}"
         )
+
+
+def home_of(target: str) -> str | None:
+    """Return the engine's module that defines a function or method, asked by a lesson or not; None where none does."""
+    owner = target.partition(".")[0]
+    rooms = (package for package in packages() if owner in names_of(package))
+    return homes().get(target) or next((f"{room}.{names_of(room)[owner]}" for room in rooms), None)
 
 
 def to_json(exercises: list[Exercise], written: list[dict]) -> str:
@@ -84,16 +89,22 @@ def registry(root: Path = ROOT) -> list[Exercise]:
     path = root / FILE
     if not path.exists():
         raise CourseError(f"{FILE.as_posix()} is missing; `course build` makes it")
-    return [Exercise(**entry | {"targets": tuple(entry["targets"])}) for entry in json.loads(read(path))["exercises"]]
+    entries = json.loads(read(path))["exercises"]
+    return [Exercise(**entry | {name: tuple(entry[name]) for name in ("targets", "tests")}) for entry in entries]
+
+
+@cache
+def homes(root: Path = ROOT) -> dict[str, str]:
+    """Return the engine's module of every function and method asked: "KVCache.update" to "cache.contiguous"."""
+    return {target: exercise.module for exercise in registry(root) for target in exercise.targets}
 
 
 def find(name: str, exercises: list[Exercise] | None = None) -> Exercise:
-    """Return the exercise with a name, full name or number; raise CourseError with the nearest names otherwise."""
+    """Return the exercise with a name or number; raise CourseError with the nearest names otherwise."""
     exercises = registry() if exercises is None else exercises
     by_key: dict[str, Exercise] = {}
     for exercise in exercises:
-        full = f"{exercise.module}.{exercise.name}"
-        for key in (exercise.number, full, exercise.name, *exercise.full_names, *exercise.targets):
+        for key in (exercise.number, exercise.name, *exercise.targets):
             by_key.setdefault(key, exercise)
     if name in by_key:
         return by_key[name]

@@ -48,23 +48,16 @@ def run_exercises(
     """
     if not TESTS.is_dir():
         raise CourseError(f"the tests are not in {TESTS}: install the course from its folder, with pip install -e")
-    targets = {name for exercise in exercises for name in exercise.full_names}
-    modules = dict.fromkeys(exercise.module for exercise in exercises)
-    files = [path for module in modules for path in test_files(module)]
+    targets = {name for exercise in exercises for name in exercise.targets}
+    files = [ROOT / name for name in dict.fromkeys(name for exercise in exercises for name in exercise.tests)]
+    if not files:  # pytest with no file would run whatever it finds
+        return Run([], "no test grades it yet")
     return _run(Collector(implementation, targets=targets, brief=brief), files, seconds)
 
 
 def run_test(test: str, files: Sequence[Path], implementation: Implementation, seconds: float = 60) -> Run:
     """Run one test by its function's name, marked or not, with all of its parameters."""
     return _run(Collector(implementation, test=test), files, seconds)
-
-
-def test_files(module: str) -> list[Path]:
-    """Return the test files of a module: test_<module>.py and test_<module>_*.py."""
-    return [*TESTS.glob(f"test_{module}.py"), *sorted(TESTS.glob(f"test_{module}_*.py"))]
-
-
-test_files.__test__ = False  # pytest would take it for a test where it is imported
 
 
 def _run(collector: Collector, files: Sequence[Path], seconds: float) -> Run:

@@ -18,7 +18,7 @@ Definition = Function | ast.ClassDef
 
 @dataclass(frozen=True)
 class Module:
-    """One file of the engine: its name ("speculative"), its text and its tree."""
+    """One file of the engine: its name ("speculative.acceptance"), its text and its tree."""
 
     name: str
     text: str
@@ -27,7 +27,7 @@ class Module:
     @classmethod
     def parse(cls, name: str, text: str) -> "Module":
         """Return the parsed module; raise CourseError for a syntax error."""
-        return cls(name, text, parse(text, f"{name}.py"))
+        return cls(name, text, parse(text, path_of(name)))
 
     def find(self, target: str) -> Definition:
         """Return the definition of a function, class or "Class.method"; raise CourseError if there is none."""
@@ -36,11 +36,16 @@ class Module:
             found = {child.name: child for child in body if isinstance(child, Definition)}
             if part not in found:
                 near = get_close_matches(part, found, n=3) or sorted(found)
-                raise CourseError(f"{self.name}.py defines no {target!r}; it defines {', '.join(near)}")
+                raise CourseError(f"{path_of(self.name)} defines no {target!r}; it defines {', '.join(near)}")
             node = found[part]
             body = node.body
         assert node is not None
         return node
+
+
+def path_of(name: str) -> str:
+    """Return the file of a module from the folder of its package: "speculative/acceptance.py"."""
+    return f"{name.replace('.', '/')}.py"
 
 
 def parse(text: str, where: str) -> ast.Module:
@@ -101,7 +106,7 @@ def origin(module: Module, name: str) -> str:
     for node in module.tree.body:
         for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
             if name == (alias.asname or alias.name.split(".")[0]):
-                return f"{_absolute(node)}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
+                return f"{_absolute(node, module)}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
     return f"nanolm.{module.name}.{name}"
 
 
@@ -121,13 +126,14 @@ def import_lines(module: Module, names: set[str]) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             wanted = [alias for alias in node.names if (alias.asname or alias.name) in left]
             if wanted:
-                lines.append(f"from {_absolute(node)} import {', '.join(map(_alias, wanted))}")
+                lines.append(f"from {_absolute(node, module)} import {', '.join(map(_alias, wanted))}")
         else:
             continue
         left -= {alias.asname or alias.name.split(".")[0] for alias in wanted}
     own = left & defined_names(module.text)
     if left - own:
-        raise CourseError(f"{module.name}.py uses {', '.join(sorted(left - own))} without importing or defining it")
+        names = ", ".join(sorted(left - own))
+        raise CourseError(f"{path_of(module.name)} uses {names} without importing or defining it")
     return [*lines, f"from nanolm.{module.name} import {', '.join(sorted(own))}"] if own else lines
 
 
@@ -135,5 +141,9 @@ def _alias(alias: ast.alias) -> str:
     return f"{alias.name} as {alias.asname}" if alias.asname else alias.name
 
 
-def _absolute(node: ast.ImportFrom) -> str:
-    return ".".join(filter(None, ["nanolm" if node.level else None, node.module]))
+def _absolute(node: ast.ImportFrom, module: Module) -> str:
+    """Where an import of an engine module looks, from outside: one dot is the module's package, two are nanolm."""
+    if not node.level:
+        return node.module or ""
+    package = module.name.split(".")[:-1]
+    return ".".join(["nanolm", *package[: len(package) - node.level + 1], *filter(None, [node.module])])

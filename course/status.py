@@ -35,7 +35,7 @@ def standings(exercises: list[Exercise], implementation: Implementation) -> list
         return []
     run = run_exercises(exercises, implementation, _SECONDS, brief=True)
     return [
-        Standing(exercise, [o for o in run.outcomes if not set(o.targets).isdisjoint(exercise.full_names)], run.error)
+        Standing(exercise, [o for o in run.outcomes if not set(o.targets).isdisjoint(exercise.targets)], run.error)
         for exercise in exercises
     ]
 

@@ -25,6 +25,21 @@ def stub_file(module: Module, exercises: list[Exercise]) -> str:
     return "\n".join(_with_import(lines, module)) + "\n"
 
 
+def room_file(room: str) -> str:
+    """Return the __init__.py of a folder in exercises/: the engine's names, each from the file that lies nearest."""
+    return f'''"""Exercises of `nanolm.{room}`. What is not here is the engine's own."""
+
+from pathlib import Path
+
+import nanolm
+from nanolm._lazy import lazy
+from nanolm.{room} import _HOMES
+
+__path__.append(str(Path(nanolm.__file__).parent / "{room}"))
+__getattr__, __dir__ = lazy(__name__, _HOMES)
+'''
+
+
 def _raise(message: str, indent: str) -> list[str]:
     """The statement, its one-line message cut into literals that fit the page."""
     pieces = textwrap.wrap(message, _WIDTH - len(indent), drop_whitespace=False, break_on_hyphens=False)

@@ -16,9 +16,11 @@ _HOMES = {
     "NanoLM": "model",
     "ModelConfig": "config",
     "KVCache": "cache",
-    "Tokenizer": "tokenizer",
+    "Tokenizer": "text",
+    "Engine": "engine",
+    "Sampling": "sampling",
 }
-__all__ = ["KVCache", "ModelConfig", "NanoLM", "Tokenizer", "load", "save"]
+__all__ = ["Engine", "KVCache", "ModelConfig", "NanoLM", "Sampling", "Tokenizer", "load", "save"]
 
 
 def __getattr__(name: str) -> Any:

@@ -54,8 +54,8 @@ from itertools import pairwise
 
 import torch
 from nanolm import load
-from nanolm.dice import Dice
-from nanolm.hardware import A100, H100, H200
+from nanolm.sampling import Dice
+from nanolm.budget import A100, H100, H200
 from nanolm.model import NanoLM
 from nanolm.sampling import Sampling, sample_next
 
@@ -208,7 +208,7 @@ print(f"you said {my_prompt_tokens_per_written_token} prompt tokens; it is {READ
 # They live in `nanolm/roofline.py`, and this week you write that file. It has no tensor in it, only numbers.
 
 # %%
-from nanolm.roofline import matmul_flops  # exercise: matmul_flops
+from nanolm.budget import matmul_flops  # exercise: matmul_flops
 # points: 1
 # minutes: 5
 # difficulty: 1
@@ -217,7 +217,7 @@ from nanolm.roofline import matmul_flops  # exercise: matmul_flops
 # hint: A matrix of n numbers times a vector: how often is each number multiplied, and how often is a product added?
 
 # %%
-from nanolm.roofline import arithmetic_intensity  # exercise: arithmetic_intensity
+from nanolm.budget import arithmetic_intensity  # exercise: arithmetic_intensity
 # points: 2
 # minutes: 8
 # difficulty: 1
@@ -227,7 +227,7 @@ from nanolm.roofline import arithmetic_intensity  # exercise: arithmetic_intensi
 #   bytes, too.
 
 # %%
-from nanolm.roofline import ridge_point  # exercise: ridge_point
+from nanolm.budget import ridge_point  # exercise: ridge_point
 # points: 1
 # minutes: 4
 # difficulty: 1
@@ -236,7 +236,7 @@ from nanolm.roofline import ridge_point  # exercise: ridge_point
 # hint: Look at the units. Operations a second over bytes a second leaves operations a byte.
 
 # %%
-from nanolm.roofline import bottleneck  # exercise: bottleneck
+from nanolm.budget import bottleneck  # exercise: bottleneck
 # points: 1
 # minutes: 4
 # difficulty: 1
@@ -271,7 +271,7 @@ for positions in (1, 32, 298, 299, 1000):
 # $$
 
 # %%
-from nanolm.roofline import decode_seconds_per_token  # exercise: decode_seconds_per_token
+from nanolm.budget import decode_seconds_per_token  # exercise: decode_seconds_per_token
 # points: 3
 # minutes: 10
 # difficulty: 2
@@ -282,7 +282,7 @@ from nanolm.roofline import decode_seconds_per_token  # exercise: decode_seconds
 #   has a chip where it does.
 
 # %%
-from nanolm.roofline import prefill_seconds  # exercise: prefill_seconds
+from nanolm.budget import prefill_seconds  # exercise: prefill_seconds
 # points: 3
 # minutes: 8
 # difficulty: 2
@@ -344,7 +344,7 @@ for n in (1, 16, 100, 1024, 4096):
 # this length it was right to leave it out.
 
 # %%
-from nanolm.roofline import attention_share_of_prefill  # exercise: attention_share_of_prefill
+from nanolm.budget import attention_share_of_prefill  # exercise: attention_share_of_prefill
 # points: 4
 # minutes: 15
 # difficulty: 3
@@ -378,12 +378,12 @@ for n in (1024, 8192, 57_220, 131_072):
 my_gigabytes_per_second, my_gigaflops = 1.0, 1.0  # change both
 
 # %%
-from nanolm.calibrate import calibrate
+from nanolm.machine import calibrate
 
 machine = calibrate(refresh=True)  # some seconds
 if not machine.is_steady:
     machine = calibrate(refresh=True)  # something else ran meanwhile: once more
-here = machine.hardware()  # Hardware.measure() is both in one call
+here = machine.hardware()  # measure_hardware() is both in one call
 print(f"{machine.processor}, {machine.threads} thread, {machine.date}")
 print(f"the slowest round took {machine.spread:.2f} times as long as the fastest; ", end="")
 print("the machine was quiet" if machine.is_steady else "too far apart. Close other programs, run this again")
@@ -438,7 +438,7 @@ print(f"rows of 1,024: {near / 1e9:.1f} GB/s in the cache, {far / 1e9:.1f} GB/s 
 
 # %%
 from nanolm.config import ModelConfig
-from nanolm.prediction import decode_step_of, weights_read
+from nanolm.machine import decode_step_of, weights_read
 
 torch.manual_seed(0)
 shape = ModelConfig(1024, d_model=1024, n_layers=6, n_heads=16, n_kv_heads=4, head_dim=64, d_ff=2816, max_positions=512)
@@ -540,9 +540,9 @@ my_gain_shipped, my_gain_large = 1.0, 1.0  # times as fast with 8 bits; change b
 
 # %%
 # needs 1.5
-from nanolm.calibrate import predicted_decode_seconds
-from nanolm.prediction import count_operations, reading_seconds
-from nanolm.quantized_model import quantize_model
+from nanolm.machine import predicted_decode_seconds
+from nanolm.machine import count_operations, reading_seconds
+from nanolm.model import quantize_model
 
 variants = {
     (name, bits): model if bits == 32 else quantize_model(copy.deepcopy(model), 8, None)
@@ -667,7 +667,7 @@ figures.show(
 # 25 ms each: 0.2 + 7.475 = 7.675 s. While it runs, the user sees 1 / 0.025 = 40 tokens a second.
 
 # %%
-from nanolm.roofline import end_to_end_seconds  # exercise: end_to_end_seconds
+from nanolm.budget import end_to_end_seconds  # exercise: end_to_end_seconds
 # points: 2
 # minutes: 6
 # difficulty: 1
@@ -676,7 +676,7 @@ from nanolm.roofline import end_to_end_seconds  # exercise: end_to_end_seconds
 # hint: The first token is paid for by TTFT. How many others are there?
 
 # %%
-from nanolm.roofline import tokens_per_second  # exercise: tokens_per_second
+from nanolm.budget import tokens_per_second  # exercise: tokens_per_second
 # points: 1
 # minutes: 5
 # difficulty: 1

@@ -196,7 +196,7 @@ my_positions_without, my_positions_with = 0, 0  # change both
 # | `self.work` | the counts; `Work()` is all zeros |
 
 # %%
-from nanolm.tiny_decoder import TinyDecoder  # exercise: forward_step, generate
+from nanolm.model import TinyDecoder  # exercise: forward_step, generate
 # points: 6
 # minutes: 20
 # difficulty: 2
@@ -285,7 +285,7 @@ for n in (16, 100, 1000):
 # once in every layer of every pass.
 
 # %%
-from nanolm.rope import apply_rope  # exercise: apply_rope
+from nanolm.attention import apply_rope  # exercise: apply_rope
 # points: 5
 # minutes: 15
 # difficulty: 3
@@ -429,7 +429,7 @@ from nanolm.cache import KVCache  # exercise: update, advance, offset, attend
 # Keys go into the cache *after* their rotation. Their positions never change, so why turn them again in every pass?
 
 # %%
-from nanolm.attention import Attention  # exercise: forward
+from nanolm.model import Attention  # exercise: forward
 # points: 5
 # minutes: 15
 # difficulty: 2
@@ -691,7 +691,7 @@ my_gqa_factor, my_mqa_factor = 1.0, 1.0  # faster than MHA; change both
 
 # %%
 # needs 2.8
-from nanolm.dot_product import attend
+from nanolm.attention import attend
 
 S = 4096
 queries = torch.randn(1, 32, 1, 128)
@@ -809,7 +809,7 @@ my_answers = [0, 0, 0, 0]  # change them
 
 # %%
 from nanolm.budget import LLAMA_3_70B
-from nanolm.capacity import capacity
+from nanolm.budget import capacity
 
 found = [
     capacity(LLAMA_3_8B, H100, 8192, headroom=0).max_batch_size,

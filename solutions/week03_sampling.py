@@ -48,8 +48,8 @@
 # %%
 import torch
 from nanolm import load
-from nanolm import sampling as engine  # engine.Sampling is the course's own, whatever you have written below
-from nanolm.dice import Dice
+from nanolm.sampling import params as engine  # engine.Sampling is the course's own, whatever you have written below
+from nanolm.sampling import Dice
 
 from course import figures
 from course.timing import side_by_side
@@ -610,7 +610,7 @@ print(f"a server that writes 2,000 tokens a second sees one every {tokens_per_fl
 # number. When it lies on a border, it jumps by a whole step, 65,536 times as far.
 
 # %%
-from nanolm.fixed_order import tile_linear, tree_linear, with_linear
+from nanolm.model import tile_linear, tree_linear, with_linear
 
 
 def half(x):

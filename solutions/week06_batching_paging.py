@@ -47,15 +47,16 @@ import statistics
 import time
 
 import torch
-from nanolm import batching, load
+from nanolm.engine import simulation as batching
+from nanolm import load
 from nanolm.budget import decode_step_time
 from nanolm.engine import Engine
-from nanolm.hardware import Hardware
-from nanolm.paged_cache import PagedKVCache
-from nanolm.prefix import RadixCache
-from nanolm.replay import EXACTLY, nanolm_batch, replay_batches, replay_engine
+from nanolm.budget import Hardware
+from nanolm.paging import PagedKVCache
+from nanolm.paging import RadixCache
+from nanolm.workload import EXACTLY, nanolm_batch, replay_batches, replay_engine
 from nanolm.sampling import Sampling
-from nanolm.traces import all_at_once, heavy_tailed_lengths, load_trace, poisson
+from nanolm.workload import all_at_once, heavy_tailed_lengths, load_trace, poisson
 
 from course import figures
 from course.timing import side_by_side
@@ -228,7 +229,7 @@ figures.show(
 # or None for each slot. `_steps_at_work`, which is given, maps a request to the list of steps in which it ran.
 
 # %%
-from nanolm.batching import ServingRun  # exercise: utilisation, finished_at, waited, latencies
+from nanolm.engine import ServingRun  # exercise: utilisation, finished_at, waited, latencies
 # points: 4
 # minutes: 12
 # difficulty: 1
@@ -248,7 +249,7 @@ from nanolm.batching import ServingRun  # exercise: utilisation, finished_at, wa
 # | `_take_arrived(waiting, arrivals, step, most)` | takes requests that have arrived by this step off the front of the line, at most `most` |
 
 # %%
-from nanolm.batching import simulate_static_batching  # exercise: simulate_static_batching
+from nanolm.engine import simulate_static_batching  # exercise: simulate_static_batching
 # points: 4
 # minutes: 15
 # difficulty: 2
@@ -260,7 +261,7 @@ from nanolm.batching import simulate_static_batching  # exercise: simulate_stati
 #   passes: `max(..., default=1)` does that without an `if`.
 
 # %%
-from nanolm.batching import simulate_continuous_batching  # exercise: simulate_continuous_batching
+from nanolm.engine import simulate_continuous_batching  # exercise: simulate_continuous_batching
 # points: 5
 # minutes: 20
 # difficulty: 2
@@ -665,7 +666,7 @@ print(f"sized by the mean, it is too small {share[at_mean]:.0%} of the time; you
 # | `Work(request, n)` | one entry of `plan.work` |
 
 # %%
-from nanolm.scheduler import Scheduler  # exercise: admit, preempt
+from nanolm.engine import Scheduler  # exercise: admit, preempt
 # points: 8
 # minutes: 35
 # difficulty: 3

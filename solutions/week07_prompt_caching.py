@@ -46,12 +46,13 @@ import random
 import statistics
 
 import torch
-from nanolm import load, prefix
+from nanolm import load
+from nanolm import paging as prefix
 from nanolm.engine import Engine
-from nanolm.paged_cache import HostBlocks
+from nanolm.paging import HostBlocks
 from nanolm.paging import BlockAllocator, blocks_for
 from nanolm.sampling import Sampling
-from nanolm.traces import load_trace, poisson
+from nanolm.workload import load_trace, poisson
 
 from course import figures
 from course.timing import side_by_side
@@ -220,7 +221,7 @@ figures.show(
 # Now as code. It lives in `nanolm/prefix.py`, and most of this week you write that file.
 
 # %%
-from nanolm.prefix import reusable_prefix_tokens  # exercise: reusable_prefix_tokens
+from nanolm.paging import reusable_prefix_tokens  # exercise: reusable_prefix_tokens
 # points: 3
 # minutes: 8
 # difficulty: 1
@@ -338,7 +339,7 @@ figures.show(
 # | `_move_out(leaf)` | takes a leaf's block off the device, to the host store or to nowhere, and keeps the books |
 
 # %%
-from nanolm.prefix import RadixCache  # exercise: match, insert, evict
+from nanolm.paging import RadixCache  # exercise: match, insert, evict
 # points: 12
 # minutes: 50
 # difficulty: 3
@@ -798,7 +799,7 @@ figures.show(
 # over, whatever it has.
 
 # %%
-from nanolm.prefix import route_by_prefix  # exercise: route_by_prefix
+from nanolm.paging import route_by_prefix  # exercise: route_by_prefix
 # points: 4
 # minutes: 12
 # difficulty: 2
@@ -909,7 +910,7 @@ figures.show(
 # does not. At 2 and 10 dollars a million, 1,000 tokens in and 500 out: 0.002 + 0.005 = 0.007 dollars.
 
 # %%
-from nanolm.pricing import request_dollars  # exercise: request_dollars
+from nanolm.budget import request_dollars  # exercise: request_dollars
 # points: 1
 # minutes: 3
 # difficulty: 1
@@ -942,7 +943,7 @@ from nanolm.pricing import request_dollars  # exercise: request_dollars
 # Everything hangs on m, and m on how far apart the requests are.
 
 # %%
-from nanolm.pricing import prompt_cache_cost  # exercise: prompt_cache_cost
+from nanolm.budget import prompt_cache_cost  # exercise: prompt_cache_cost
 # points: 4
 # minutes: 15
 # difficulty: 2

@@ -50,14 +50,15 @@ import json
 from dataclasses import replace
 
 import torch
-from nanolm import load, moe
+from nanolm import load
+from nanolm.model import moe
 from nanolm.budget import gpus_needed, matmul_flops, weight_bytes
 from nanolm.checkpoint import SHIPPED
-from nanolm.dice import Dice
+from nanolm.sampling import Dice
 from nanolm.model import NanoLM
-from nanolm.moe import watch_routers
+from nanolm.model import watch_routers
 from nanolm.sampling import Sampling
-from nanolm.shapes import DEEPSEEK_V3
+from nanolm.budget import DEEPSEEK_V3
 
 from course import figures
 from course.timing import take_turns
@@ -199,7 +200,7 @@ my_experts_read = 4.0  # change it
 # It lives in `nanolm/moe.py`, and its arithmetic in `nanolm/mixture.py`. First the router's decision.
 
 # %%
-from nanolm.moe import route  # exercise: route
+from nanolm.model import route  # exercise: route
 # points: 4
 # minutes: 10
 # difficulty: 1
@@ -249,7 +250,7 @@ for layer in range(n_layers):
 # that would be two thousand little products instead of eight large ones.
 
 # %%
-from nanolm.moe import mix_experts  # exercise: mix_experts
+from nanolm.model import mix_experts  # exercise: mix_experts
 # points: 6
 # minutes: 25
 # difficulty: 3
@@ -298,7 +299,7 @@ print(f"largest difference: {(one_by_one() - grouped()).abs().max():.1e}")
 # whose weights are looked at in a stack of E.
 
 # %%
-from nanolm.moe import MoE  # exercise: forward
+from nanolm.model import MoE  # exercise: forward
 # points: 3
 # minutes: 10
 # difficulty: 2
@@ -334,7 +335,7 @@ with torch.inference_mode():
 # Sizing it with the active parameters, 16 GB, is the classic mistake: it fits the arithmetic and not the memory.
 
 # %%
-from nanolm.mixture import parameter_counts  # exercise: parameter_counts
+from nanolm.budget import parameter_counts  # exercise: parameter_counts
 # points: 2
 # minutes: 5
 # difficulty: 1
@@ -390,7 +391,7 @@ print(f"so {gpus_needed(671e9, 80e9)} GPUs of 80 GB before the first token is ca
 # average. A dense model would have used its weights for 256.
 
 # %%
-from nanolm.mixture import expected_unused_experts  # exercise: expected_unused_experts
+from nanolm.budget import expected_unused_experts  # exercise: expected_unused_experts
 # points: 3
 # minutes: 8
 # difficulty: 2
@@ -476,7 +477,7 @@ figures.show(
 # all devices wait for the busiest, and the layer takes that many times as long as it would with an even load.
 
 # %%
-from nanolm.mixture import load_imbalance  # exercise: load_imbalance
+from nanolm.budget import load_imbalance  # exercise: load_imbalance
 # points: 2
 # minutes: 5
 # difficulty: 1
@@ -628,7 +629,7 @@ for spelled in (",", ":", "\n", " the"):
 # $$
 
 # %%
-from nanolm.mixture import expected_unused_given  # exercise: expected_unused_given
+from nanolm.budget import expected_unused_given  # exercise: expected_unused_given
 # points: 2
 # minutes: 8
 # difficulty: 2

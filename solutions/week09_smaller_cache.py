@@ -165,7 +165,7 @@ def plain_attention(q, k, v):
 # and 4.29 GB for 32 heads, in one layer, for one sequence. The mask hides nearly half of them, after they were made.
 
 # %%
-from nanolm.flash import score_matrix_bytes  # exercise: score_matrix_bytes
+from nanolm.attention import score_matrix_bytes  # exercise: score_matrix_bytes
 # points: 2
 # minutes: 5
 # difficulty: 1
@@ -238,7 +238,7 @@ my_peak_mb = 268.0  # change it
 # | `weighted_sum(weights, values)` | `weights @ values`, in which a weight of 0 hides a value that is NaN: 0 · NaN would be NaN |
 
 # %%
-from nanolm.flash import online_softmax  # exercise: online_softmax
+from nanolm.attention import online_softmax  # exercise: online_softmax
 # points: 5
 # minutes: 20
 # difficulty: 2
@@ -250,7 +250,7 @@ from nanolm.flash import online_softmax  # exercise: online_softmax
 
 # %%
 # needs 9.2
-from nanolm.flash import SoftmaxState
+from nanolm.attention import SoftmaxState
 
 state = SoftmaxState.empty(torch.zeros(1, 1))
 for scores, values in (([0.0, math.log(2)], [3.0, 6.0]), ([math.log(4)], [12.0])):
@@ -259,7 +259,7 @@ for scores, values in (([0.0, math.log(2)], [3.0, 6.0]), ([math.log(4)], [12.0])
     print(f"maximum {m:.3f}, total {total:.2f}, weighted {weighted:.2f}, mean {state.result().item():.2f}")
 
 # %%
-from nanolm.flash import merge  # exercise: merge
+from nanolm.attention import merge  # exercise: merge
 # points: 3
 # minutes: 10
 # difficulty: 2
@@ -279,7 +279,7 @@ from nanolm.flash import merge  # exercise: merge
 # rows of *one* matrix, and K and V are neither copied nor read twice.
 
 # %%
-from nanolm.flash import flash_attention  # exercise: flash_attention
+from nanolm.attention import flash_attention  # exercise: flash_attention
 # points: 7
 # minutes: 35
 # difficulty: 3
@@ -446,7 +446,7 @@ figures.show(
 # 16 ranges, and 128 programs work. Each makes a state, and `merge` makes one of them.
 
 # %%
-from nanolm.flash import split_k_attention  # exercise: split_k_attention
+from nanolm.attention import split_k_attention  # exercise: split_k_attention
 # points: 4
 # minutes: 15
 # difficulty: 2
@@ -567,7 +567,7 @@ from nanolm.mla import absorbed_attention  # exercise: absorbed_attention
 
 # %%
 # needs 9.6 and 9.7
-from nanolm.shapes import LatentAttention
+from nanolm.budget import LatentAttention
 
 deepseek = LatentAttention(kv_latent_dim=512, rotary_dim=64, value_dim=128)
 N, H, C, R, U = 4, 128, 512, 64, 128  # 4 of its 128 heads
@@ -609,7 +609,7 @@ from nanolm.mla import latent_multiplications  # exercise: latent_multiplication
 
 # %%
 # needs 9.6 to 9.8; a few seconds
-from nanolm.dot_product import attend
+from nanolm.attention import attend
 
 S, n_queries = 2048, [1, 4, 16, 64, 128, 256, 512]
 ratio, predicted_ratio = {}, {}
@@ -720,7 +720,7 @@ from nanolm.mla import MLA  # exercise: forward
 
 # %%
 # needs 9.6 to 9.10
-from nanolm.latent_model import DEMO_CONFIG, DEMO_LATENT, LatentLM
+from nanolm.mla import DEMO_CONFIG, DEMO_LATENT, LatentLM
 
 latent_model = LatentLM().eval().requires_grad_(False)
 for number, layer in enumerate(latent_model.layers):
@@ -936,7 +936,7 @@ def n_solved(cache):
 
 # %%
 # needs 9.11 and 9.12; about half a minute
-from nanolm.cache_sizes import hybrid_windows
+from nanolm.budget import hybrid_windows
 from nanolm.window import HybridKVCache
 
 tried = {"window": [8, 16, 32, 64, 128, 512], "hybrid": [8, 16, 32, 128]}
@@ -1026,7 +1026,7 @@ print(f"{kind}: {first:.2f} bits a token for a passage, {second:.2f} when it com
 
 # %%
 # needs 9.11 and 9.12
-from nanolm.dice import Dice
+from nanolm.sampling import Dice
 from nanolm.sampling import Sampling, sample_next
 
 
@@ -1057,7 +1057,7 @@ print(tokenizer.decode(written[-60:]))
 # hybrid.
 
 # %%
-from nanolm.cache_sizes import windowed_cache_bytes  # exercise: windowed_cache_bytes
+from nanolm.budget import windowed_cache_bytes  # exercise: windowed_cache_bytes
 # points: 2
 # minutes: 7
 # difficulty: 1
@@ -1069,8 +1069,8 @@ from nanolm.cache_sizes import windowed_cache_bytes  # exercise: windowed_cache_
 
 # %%
 # needs 9.13
-from nanolm.cache_sizes import cache_bytes_table
-from nanolm.shapes import LLAMA_3_8B
+from nanolm.budget import cache_bytes_table
+from nanolm.budget import LLAMA_3_8B
 
 tables = {n: {row.name: row for row in cache_bytes_table(LLAMA_3_8B, n)} for n in (8192, 131_072)}
 print("8B model, which has GQA; one text of 8,192 and of 131,072 tokens")

@@ -53,8 +53,8 @@ import statistics
 import torch
 from nanolm import load
 from nanolm.budget import kv_cache_bytes, max_concurrent_requests, weight_bytes
-from nanolm.hardware import A100, H100, H200
-from nanolm.shapes import LLAMA_3_8B
+from nanolm.budget import A100, H100, H200
+from nanolm.budget import LLAMA_3_8B
 
 from course import figures
 from course.timing import rounds_allowed
@@ -198,7 +198,7 @@ from nanolm.budget import decode_step_time  # exercise: decode_step_time
 # hint: Three times: all caches, the weights, the arithmetic of the whole batch. Which two overlap?
 
 # %%
-from nanolm.pricing import cost_per_million  # exercise: cost_per_million
+from nanolm.budget import cost_per_million  # exercise: cost_per_million
 # points: 2
 # minutes: 6
 # difficulty: 1
@@ -450,7 +450,7 @@ for name, (of_weights, of_cache) in changes.items():
 # faster *and* cheaper. Those that nothing beats in both form the **Pareto front**. Only there is a choice to make.
 
 # %%
-from nanolm.pricing import pareto_front  # exercise: pareto_front
+from nanolm.budget import pareto_front  # exercise: pareto_front
 # points: 4
 # minutes: 15
 # difficulty: 2
@@ -561,10 +561,10 @@ for goal in (2, 5, 10):
 # How many passes each number of slots takes is known beforehand: week 6's simulator counts them. Measured are 1 slot and 8.
 
 # %%
-from nanolm.batching import simulate_continuous_batching
+from nanolm.engine import simulate_continuous_batching
 from nanolm.engine import Engine
-from nanolm.replay import replay_engine
-from nanolm.traces import all_at_once, load_trace
+from nanolm.workload import replay_engine
+from nanolm.workload import all_at_once, load_trace
 
 trace = load_trace()
 requests = all_at_once([request for request in trace if request.n_output_tokens <= 32][:16])

@@ -1,6 +1,6 @@
 """The seam between tests and what they test.
 
-A test marked `exercise("module.function")` takes the fixture `impl`: nanolm's module of that name, in which the
+A test marked `exercise("function")` takes the fixture `impl`: nanolm's module that defines it, in which the
 function comes from the implementation under test (NANOLM_IMPL, or the notebook whose `check` runs) and every other
 name from the reference. A test without the mark is about the reference alone.
 """
@@ -12,7 +12,7 @@ import pytest
 from course.errors import CourseError, NotYetWritten
 from course.implementation import CHOSEN, REFERENCE, chosen
 from course.outcomes import targets_of, unwritten_line
-from course.registry import registry
+from course.registry import home_of, registry
 
 _UNWRITTEN = "not_yet_written"
 
@@ -34,12 +34,12 @@ def pytest_report_header(config: pytest.Config) -> str:
 def impl(request: pytest.FixtureRequest) -> ModuleType:
     """The module under test."""
     targets = targets_of(request.node)
-    modules = {target.split(".")[0] for target in targets}
-    if len(modules) != 1:
-        pytest.fail(f"a test that takes impl is marked exercise('module.name'), not {targets}", pytrace=False)
+    modules = {home_of(target) for target in targets}
+    if len(modules) != 1 or None in modules:
+        pytest.fail(f"a test that takes impl is marked exercise('name'), of one module: {targets}", pytrace=False)
     try:
         implementation = request.config.stash[CHOSEN]
-        return implementation.module(*modules, [target.partition(".")[2] for target in targets])
+        return implementation.module(*modules, targets)
     except CourseError as error:
         reason = str(error)
     pytest.fail(reason, pytrace=False)  # out here, so that no "during handling of" precedes it
@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.stash[CHOSEN].name != REFERENCE:
         # A test of the reference alone would say nothing of an answer, nor one of an exercise that no lesson asks yet.
         try:
-            asked = {name for exercise in registry() for name in exercise.full_names}
+            asked = {name for exercise in registry() for name in exercise.targets}
         except CourseError as error:
             raise pytest.UsageError(str(error)) from None
         grading = [item for item in items if asked.intersection(targets_of(item))]

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from nanolm.moe import MoE, route
+from nanolm.model import MoE, route
 
 
 @contextmanager

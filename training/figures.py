@@ -7,10 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nanolm.dice import Dice
 from nanolm.model import NanoLM
-from nanolm.sampling import Sampling
-from nanolm.tokenizer import Tokenizer
+from nanolm.sampling import Dice, Sampling
+from nanolm.text import Tokenizer
 
 from .corpus import play_documents
 from .data import join_documents

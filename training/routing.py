@@ -7,14 +7,8 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from nanolm.model import NanoLM
-from nanolm.moe import (
-    effective_experts,
-    expected_unused_experts,
-    expected_unused_given,
-    load_imbalance,
-    watch_routers,
-)
+from nanolm.budget import effective_experts, expected_unused_experts, expected_unused_given, load_imbalance
+from nanolm.model import NanoLM, watch_routers
 
 from .tokenizer import END_ID
 

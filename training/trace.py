@@ -18,8 +18,8 @@ from itertools import chain
 
 from rich.console import Console
 
-from nanolm.tokenizer import Tokenizer
-from nanolm.traces import RECORDED, Arrival, Trace, heavy_tailed_lengths, poisson, save_trace
+from nanolm.text import Tokenizer
+from nanolm.workload import RECORDED, Arrival, Trace, heavy_tailed_lengths, poisson, save_trace
 
 from .corpus import load_plays
 

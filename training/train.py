@@ -14,10 +14,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from nanolm import checkpoint
-from nanolm.devices import require_device
+from nanolm.checkpoint import huggingface as checkpoint
+from nanolm.machine import require_device
 from nanolm.model import NanoLM
-from nanolm.tokenizer import Tokenizer
+from nanolm.text import Tokenizer
 
 from .corpus import play_documents
 from .data import join_documents, load_batches

@@ -1,27 +1,35 @@
-"""Four products written twice, with one signature: in Triton for a GPU, and in torch for every machine.
+"""Triton's kernels for a GPU, and the switch that says who computes. The products' torch paths live elsewhere.
 
-`use("torch")` or `use("triton")` chooses for the whole process, the argument `backend` for one call; left alone
-("auto"), a GPU gets Triton's where it can compute them, and everything else torch's. Triton is imported when a kernel
-of its own first runs: without it, on macOS and Windows for example, all else works.
+`use("torch")` or `use("triton")` chooses for the whole process, the argument `backend` of a product for one call; left
+alone ("auto"), a GPU gets Triton's where it can compute them, and everything else torch's. Triton is imported when a
+kernel of its own first runs: without it, on macOS and Windows for example, all else works. Kernels are for inference:
+they have no gradient.
 
-Each product has a file with what it means, its checks and its torch path, and one named `triton_…` with the kernel.
-Kernels are for inference: they have no gradient.
+Each has a torch twin of the same signature, which also does the checks: `attention.prefill_attention`,
+`attention.paged_attention`, `quantization.quantized_matmul` and `model.grouped_matmul`.
 """
 
-from .choice import Backend, KernelUnavailable, use
-from .grouped import check_offsets, grouped_matmul
-from .paged import check_tables, paged_attention
-from .prefill import flash_attention
-from .quantized import quantized_matmul
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Backend",
-    "KernelUnavailable",
-    "check_offsets",
-    "check_tables",
-    "flash_attention",
-    "grouped_matmul",
-    "paged_attention",
-    "quantized_matmul",
-    "use",
-]
+from .._lazy import lazy
+
+# Written by `course build` from the files' own definitions.
+_HOMES = {
+    "backend": [
+        "Backend",
+        "KERNEL_DTYPES",
+        "KernelUnavailable",
+        "computes",
+        "on_device_of",
+        "use",
+    ],
+}
+__getattr__, __dir__ = lazy(__name__, _HOMES)
+
+if TYPE_CHECKING:
+    from .backend import Backend as Backend
+    from .backend import KERNEL_DTYPES as KERNEL_DTYPES
+    from .backend import KernelUnavailable as KernelUnavailable
+    from .backend import computes as computes
+    from .backend import on_device_of as on_device_of
+    from .backend import use as use

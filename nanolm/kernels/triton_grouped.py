@@ -10,7 +10,7 @@ import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from .choice import on_device_of
+from .backend import on_device_of
 
 
 @triton.jit

@@ -1,4 +1,4 @@
-"""The kernel of `prefill.flash_attention`. A program holds a tile of queries of one head and walks along the keys."""
+"""The kernel of `prefill_attention`. A program holds a tile of queries of one head and walks along the keys."""
 
 import math
 
@@ -8,7 +8,7 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from .choice import on_device_of
+from .backend import on_device_of
 
 
 @triton.jit

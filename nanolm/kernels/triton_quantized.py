@@ -9,7 +9,7 @@ import triton.language as tl
 from jaxtyping import Float, Int8, UInt8
 from torch import Tensor
 
-from .choice import on_device_of
+from .backend import on_device_of
 
 R_TILE = 16  # rows of x at a time: the least that a matrix unit takes
 LARGEST_TILE = 256  # columns at a time: four tiles of x in float32, which are fetched ahead, fit beside each other

@@ -8,6 +8,7 @@ from small_course import LESSON, change, everything, small_course
 from course.adopt import adopt
 from course.build import build, check_build
 from course.errors import CourseError
+from course.paths import read
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_adopt_takes_prose_code_questions_and_answers_back_and_leaves_a_clean_bu
     adopt(path, course)
     expected = before.replace("Some prose.", "Better prose.").replace("min(p, q) + max(p - q, 0) = p.", "Because.")
     assert lesson.read_text(encoding="utf-8") == expected + "\n# %%\n# %time x = 1\n"
-    assert "    return excess / whole\n" in (course / "nanolm" / "speculative.py").read_text(encoding="utf-8")
+    assert "    return excess / whole\n" in read(course / "nanolm" / "speculative" / "acceptance.py")
     assert check_build(course) == []
 
 
@@ -59,7 +60,7 @@ def test_adopt_takes_prose_code_questions_and_answers_back_and_leaves_a_clean_bu
             lambda cells: cell(cells, "residual_distribution").update(
                 source="def residual_distribution(p, q):\n    'doc'\n    return math.inf"
             ),
-            "uses math: import it in nanolm/speculative.py",
+            "uses math: import it in nanolm/speculative/acceptance.py",
         ),
     ],
 )

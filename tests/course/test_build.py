@@ -9,6 +9,7 @@ from small_course import LESSON, change, everything, small_course
 from course.build import build, check_build
 from course.errors import CourseError
 
+ANSWERS, CACHE = "speculative/acceptance.py", "cache/contiguous.py"  # the files that the lesson asks something of
 SOLUTION, RELEASE = (f"{folder}/{LESSON}/{LESSON}.ipynb" for folder in ("solutions", "notebooks"))
 
 
@@ -31,7 +32,8 @@ def cells(root, path):
 
 def test_build_writes_both_notebooks_the_stubs_and_the_registry(built):
     made = {SOLUTION, RELEASE, "notebooks/start.ipynb", "course/registry.json", "course/built.json"}
-    assert made | {"exercises/speculative.py", "exercises/cache.py"} <= set(everything(built))
+    made |= {f"exercises/{name}" for name in (ANSWERS, CACHE, "speculative/__init__.py", "cache/__init__.py")}
+    assert made <= set(everything(built))
 
 
 def test_a_second_build_changes_no_byte(course):
@@ -48,7 +50,7 @@ def test_builds_in_two_folders_are_equal_byte_for_byte(built, tmp_path):
 
 def test_check_build_is_clean_after_a_build_and_names_each_file_that_differs(course):
     assert check_build(course) == []
-    change(course / "nanolm" / "speculative.py", "return excess / total", "return excess / excess.sum()")
+    change(course / "nanolm" / ANSWERS, "return excess / total", "return excess / excess.sum()")
     (report,) = check_build(course)
     assert report.startswith(SOLUTION)
     assert '-    "    return excess / total' in report and '+    "    return excess / excess.sum()' in report
@@ -63,7 +65,8 @@ def test_solution_notebook_holds_the_engine_s_source_between_markers(built):
 def test_an_answer_cell_imports_exactly_what_the_notebook_lacks(built):
     answers = cells(built, SOLUTION)
     # torch is imported by the lesson, Float and Tensor by the first answer, residual_distribution is the first answer.
-    expected = "from nanolm.dice import Dice\nfrom nanolm.speculative import check_distributions\n\n\ndef accept"
+    imports = "from nanolm.sampling.rng import Dice\nfrom nanolm.speculative.acceptance import check_distributions\n"
+    expected = f"{imports}\n\ndef accept"
     assert answers["accept_or_resample"].source.startswith(expected)
     assert answers["residual_distribution"].source.startswith(
         "from jaxtyping import Float\nfrom torch import Tensor\n\n\n"
@@ -112,14 +115,14 @@ def test_exercises_are_numbered_and_their_text_names_the_effort(built):
 
 
 def test_a_stub_says_in_one_line_what_it_is_where_and_how_to_test_it(built):
-    space = {"__package__": "nanolm", "__name__": "stub"}
-    exec((built / "exercises" / "speculative.py").read_text(encoding="utf-8"), space)
+    space = {"__package__": "nanolm.speculative", "__name__": "stub"}
+    exec((built / "exercises" / ANSWERS).read_text(encoding="utf-8"), space)
     with pytest.raises(NotImplementedError) as caught:
         space["residual_distribution"](None, None)
     assert str(caught.value) == (
         "exercise 4.1 residual_distribution is not written yet: read notebooks/week04_mini/week04_mini.ipynb, "
-        "write it in exercises/speculative.py, then run: "
-        "NANOLM_IMPL=exercises python -m pytest tests/test_speculative.py -k residual_distribution"
+        "write it in exercises/speculative/acceptance.py, then run: "
+        "NANOLM_IMPL=exercises python -m pytest tests/speculative/test_speculative.py -k residual_distribution"
     )
 
 
@@ -140,20 +143,20 @@ def test_a_notebook_edited_by_hand_stops_the_build_which_says_how_to_keep_the_ed
 
 
 def test_one_file_can_be_given_back_while_the_others_keep_their_answers(course):
-    for name in ("speculative", "cache"):
-        (course / "exercises" / f"{name}.py").write_text("# my answer\n", encoding="utf-8")
-    outcome = build(course, overwrite=["exercises/cache.py"])
-    assert (outcome.written, outcome.kept) == (["exercises/cache.py"], ["exercises/speculative.py"])
-    with pytest.raises(CourseError, match=r"exercises/cash.py is no built file; those are .*exercises/cache.py"):
+    for name in (ANSWERS, CACHE):
+        (course / "exercises" / name).write_text("# my answer\n", encoding="utf-8")
+    outcome = build(course, overwrite=[f"exercises/{CACHE}"])
+    assert (outcome.written, outcome.kept) == ([f"exercises/{CACHE}"], [f"exercises/{ANSWERS}"])
+    with pytest.raises(CourseError, match=rf"exercises/cash\.py is no built file; those are .*exercises/{CACHE}"):
         build(course, overwrite=["exercises/cash.py"])
 
 
 def test_a_student_s_answers_in_exercises_are_left_alone_and_named(course):
-    mine = course / "exercises" / "speculative.py"
+    mine = course / "exercises" / ANSWERS
     mine.write_text("# my answer\n", encoding="utf-8")
-    change(course / "nanolm" / "speculative.py", "return excess / total", "return excess / excess.sum()")
+    change(course / "nanolm" / ANSWERS, "return excess / total", "return excess / excess.sum()")
     outcome = build(course)
-    assert outcome.kept == ["exercises/speculative.py"] and SOLUTION in outcome.written
+    assert outcome.kept == [f"exercises/{ANSWERS}"] and SOLUTION in outcome.written
     assert mine.read_text(encoding="utf-8") == "# my answer\n"
 
 
@@ -176,7 +179,8 @@ def test_a_student_s_answers_in_exercises_are_left_alone_and_named(course):
             "import residual_distribution  # exercise: residual_distribution",
             "is exercise 4.1 and again 4.2",
         ),
-        ("nanolm.cache import", "nanolm.cash import", "there is no nanolm/cash.py"),
+        ("nanolm.cache import", "nanolm.cash import", "there is no nanolm.cash"),
+        ("import KVCache ", "import KVCash ", "nanolm.cache gives no KVCash; did you mean KVCache"),
         ("p = torch.tensor(", "p = = torch.tensor(", "invalid syntax in the cell that starts 'p = = torch"),
         ("# ### END SOLUTION", "#", "a written question is Markdown"),
     ],
@@ -191,11 +195,11 @@ def test_a_malformed_lesson_fails_with_the_place_named_and_leaves_the_old_files(
 
 def test_two_answers_that_mean_two_things_by_one_name_stop_the_build(course):
     # The answer to KVCache calls attend; here accept_or_resample would bring another one.
-    speculative = course / "nanolm" / "speculative.py"
-    change(speculative, "from .dice import Dice", "from .dice import Dice as attend")
+    speculative = course / "nanolm" / ANSWERS
+    change(speculative, "from ..sampling.rng import Dice", "from ..sampling.rng import Dice as attend")
     change(speculative, "draft_token: int, dice: Dice", "draft_token: int, dice: attend")
-    meant = r"KVCache needs nanolm\.dot_product\.attend, and an earlier answer of this notebook nanolm\.dice\.Dice"
-    with pytest.raises(CourseError, match=meant):
+    meant = r"KVCache needs nanolm\.attention\.dot_product\.attend, and an earlier answer of this notebook"
+    with pytest.raises(CourseError, match=rf"{meant} nanolm\.sampling\.rng\.Dice"):
         build(course)
 
 

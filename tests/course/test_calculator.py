@@ -6,9 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from course.calculator import BATCHES, CONTEXTS, bar_html, calculator
-from nanolm.capacity import capacity
-from nanolm.hardware import H100, Hardware
-from nanolm.shapes import LLAMA_3_8B, LLAMA_3_70B, PRESETS, ModelShape
+from nanolm.budget import H100, LLAMA_3_8B, LLAMA_3_70B, PRESETS, Hardware, ModelShape, capacity
 
 SIX_HEADS = ModelShape("six heads", 2, 60, 6, 6, 10, 100, 50)
 
@@ -50,7 +48,7 @@ def widths(html):
 
 def test_it_starts_with_the_figures_of_16_sequences_of_8192_tokens():
     rows = shown(calculator())
-    # The figures themselves are derived in tests/test_capacity.py.
+    # The figures themselves are derived in tests/budget/test_sizing.py.
     assert rows["weights"] == "16.06 GB: 8.03 billion parameters"
     assert (rows["left"], rows["largest batch"]) == ("38.76 GB", "52 sequences of 8,192 tokens")
     assert (rows["each user"], rows["all users"]) == ("104 tokens/s", "1,665 tokens/s")

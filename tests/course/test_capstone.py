@@ -3,16 +3,18 @@
 import shutil
 
 import pytest
+from answers import solve
 from tiny_checkpoints import write_checkpoint
 from typer.testing import CliRunner
 
 from course.capstone import Verdict, capstone, draw, in_words
 from course.cli import app
 from course.errors import CourseError
-from course.paths import ROOT, read, write
-from nanolm.traces import Arrival, all_at_once, save_trace
+from course.paths import read, write
+from nanolm.workload import Arrival, all_at_once, save_trace
 
-SAMPLING = ["sampling.Sampling.probs", "sampling.temperature_probs", "sampling.top_k_filter", "sampling.top_p_filter"]
+SAMPLING = ["Sampling.probs", "temperature_probs", "top_k_filter", "top_p_filter"]
+FILTERS = "sampling/filters.py"
 NO_TARGETS = {"ttft_seconds": 1e3, "tpot_seconds": 1e3, "dollars_per_million": 1e9}  # met by everything
 
 
@@ -27,9 +29,9 @@ def load(tmp_path_factory):
 
 @pytest.fixture
 def answers(untouched, tmp_path):
-    """A student's folder: nothing written but `sampling`, which is the reference's text."""
+    """A student's folder: nothing written but how tokens are drawn, which is the reference's text."""
     shutil.copytree(untouched, tmp_path / "answers")
-    write(tmp_path / "answers" / "sampling.py", read(ROOT / "nanolm" / "sampling.py"))
+    solve(tmp_path / "answers", FILTERS, "sampling/params.py")
     return tmp_path / "answers"
 
 
@@ -70,9 +72,7 @@ def test_capstone_with_half_of_it_written_says_which_parts_are_whose(load, answe
 
 def test_capstone_with_the_reference_bodies_pasted_is_all_ones_own(load, untouched, tmp_path):
     shutil.copytree(untouched, tmp_path / "answers")
-    for stub in (tmp_path / "answers").glob("*.py"):
-        if stub.stem != "__init__":
-            write(stub, read(ROOT / "nanolm" / stub.name))
+    solve(tmp_path / "answers")
     verdict = capstone(options(load, tmp_path / "answers"), NO_TARGETS, rounds=1)
     assert set(whose(verdict).values()) == {"yours"}
     assert set(SAMPLING) <= set(whose(verdict))
@@ -81,30 +81,26 @@ def test_capstone_with_the_reference_bodies_pasted_is_all_ones_own(load, untouch
 
 
 def test_capstone_finds_texts_that_a_wrong_part_has_changed(load, answers):
-    wrong = read(answers / "sampling.py").replace(
-        "kept = probs.scatter(-1, order[..., k:], 0.0)", "kept = probs.flip(-1)"
-    )
-    write(answers / "sampling.py", wrong)
+    wrong = read(answers / FILTERS).replace("kept = probs.scatter(-1, order[..., k:], 0.0)", "kept = probs.flip(-1)")
+    write(answers / FILTERS, wrong)
     verdict = capstone(options(load, answers), NO_TARGETS, rounds=1)
     assert not verdict.is_right
     assert "a part is wrong, so the speed counts for nothing" in in_words(verdict)
 
 
 def test_capstone_says_where_a_part_broke(load, answers):
-    broken = read(answers / "sampling.py").replace("    _check_top_k(k)\n    if k >=", "    1 / 0\n    if k >=")
-    write(answers / "sampling.py", broken)
+    broken = read(answers / FILTERS).replace("    _check_top_k(k)\n    if k >=", "    1 / 0\n    if k >=")
+    write(answers / FILTERS, broken)
     with pytest.raises(CourseError) as error:
         capstone(options(load, answers), NO_TARGETS, rounds=1)
     assert "ZeroDivisionError" in str(error.value)
-    assert "sampling.py, line" in str(error.value) and "in top_k_filter" in str(error.value)
+    assert f"({FILTERS}, line" in str(error.value) and "in top_k_filter" in str(error.value)
 
 
 @pytest.mark.slow  # waits for the time limit
 def test_capstone_ends_a_part_that_loops_for_ever(load, answers):
-    endless = read(answers / "sampling.py").replace(
-        "    _check_top_k(k)\n    if k >=", "    while True: pass\n    if k >="
-    )
-    write(answers / "sampling.py", endless)
+    endless = read(answers / FILTERS).replace("    _check_top_k(k)\n    if k >=", "    while True: pass\n    if k >=")
+    write(answers / FILTERS, endless)
     with pytest.raises(CourseError, match="not done after 60 seconds"):
         capstone(options(load, answers), NO_TARGETS, rounds=1, seconds=60)
 
@@ -132,7 +128,7 @@ def test_a_verdict_says_when_its_times_mean_little():
     once = Verdict(fast, slow, NO_TARGETS, n_equal=8, n_texts=8, parts=[], rounds=1)
     assert "1.30 times the reference's. The same code ran twice" in in_words(once)
     assert "One round shows little" in in_words(once)
-    own = {"number": "3.1", "part": "sampling.temperature_probs", "whose": "yours", "why": "", "calls": 1}
+    own = {"number": "3.1", "part": "temperature_probs", "whose": "yours", "why": "", "calls": 1}
     three = Verdict(fast, slow, NO_TARGETS, n_equal=8, n_texts=8, parts=[own], rounds=3)
     assert "The same code" not in in_words(three) and "One round" not in in_words(three)
 

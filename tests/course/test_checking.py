@@ -5,15 +5,15 @@ import signal
 import warnings
 
 import pytest
+from answers import notebook_text
 
 from course import CheckFailed, CourseError, NotYetWritten, check, checking
-from course.paths import ROOT, read
 
-RIGHT = read(ROOT / "nanolm" / "speculative.py").replace("from .", "from nanolm.")
+RIGHT = notebook_text("speculative.acceptance", "speculative.speedup", "speculative.generate")
 
 
 def notebook(definition=""):
-    """A namespace in which every exercise of the module is solved, but for what `definition` redefines."""
+    """A namespace in which the exercises of these modules are solved, but for what `definition` redefines."""
     space = {"__name__": "__main__"}
     exec(RIGHT + "\nfrom course import NotYetWritten\n" + definition, space)
     return space
@@ -30,15 +30,15 @@ def test_a_right_answer_prints_one_line_and_returns_nothing(capfd):
     assert err == ""
 
 
-@pytest.mark.parametrize("name", ["speculative.residual_distribution", "4.1"])
-def test_full_name_and_number_name_the_same_exercise(name, capsys):
+@pytest.mark.parametrize("name", ["residual_distribution", "4.1"])
+def test_name_and_number_name_the_same_exercise(name, capsys):
     check(name, notebook())
     assert capsys.readouterr().out.startswith("residual_distribution: ")
 
 
 def test_one_method_of_an_exercise_is_tested_alone_and_earns_nothing_yet(capsys):
     space = {"__name__": "__main__"}
-    exec(read(ROOT / "nanolm" / "cache.py").replace("from .", "from nanolm."), space)
+    exec(notebook_text("cache.contiguous"), space)
 
     def unwritten(self, n):
         raise NotYetWritten("exercise 2.5 is not written yet")
@@ -103,9 +103,10 @@ def test_an_endless_loop_is_broken_off_and_named(monkeypatch):
         check("residual_distribution", residual("while True: pass"))
 
 
-def test_an_unknown_name_is_met_with_the_nearest():
-    with pytest.raises(CourseError, match="no exercise 'residual_distributoin'; did you mean residual_distribution"):
-        check("residual_distributoin", {})
+@pytest.mark.parametrize("name", ["residual_distributoin", "speculative.residual_distribution"])
+def test_an_unknown_name_is_met_with_the_nearest(name):
+    with pytest.raises(CourseError, match=f"no exercise '{name}'; did you mean residual_distribution"):
+        check(name, {})
 
 
 def test_a_notebook_without_the_answer_is_told_to_run_its_cell():

@@ -89,7 +89,7 @@ def test_collecting_twice_fills_one_folder(folder):
     collect([other, notebook], folder / "answers")
     for name in ("residual_distribution", "acceptance_rate"):
         assert all(outcome.passed for outcome in outcomes(name, folder / "answers"))
-    text = (folder / "answers" / "speculative.py").read_text(encoding="utf-8")
+    text = (folder / "answers" / "speculative" / "acceptance.py").read_text(encoding="utf-8")
     assert text.count("def positive") == 1
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from course.outcomes import targets_of
 from course.paths import ROOT, read
-from course.registry import registry
+from course.registry import homes, registry
 from course.runner import TESTS
 
 # Names that the course's specification fixes; they say what is tested rather than which function.
@@ -48,7 +48,7 @@ def graded(items):
 
 def test_every_exercise_has_a_test(graded):
     tested = {target for _, targets in graded for target in targets}
-    missing = [name for exercise in registry() for name in exercise.full_names if name not in tested]
+    missing = [name for exercise in registry() for name in exercise.targets if name not in tested]
     assert not missing, f"no test is marked exercise({missing[0]!r})"
 
 
@@ -59,9 +59,15 @@ def test_every_graded_test_is_named_after_its_function(graded):
         assert is_named, f"{name} grades {targets} and names none of them"
 
 
+def test_every_mark_names_an_exercise(graded):
+    for name, targets in graded:
+        unknown = {*targets} - {*homes()}
+        assert not unknown, f"{name} is marked with {', '.join(unknown)}, which no lesson asks"
+
+
 def test_every_graded_test_grades_one_module(graded):
     for name, targets in graded:
-        assert len({target.split(".")[0] for target in targets}) == 1, f"{name} grades {targets}"
+        assert len({homes().get(target) for target in targets}) == 1, f"{name} grades {targets}"
 
 
 def test_every_test_that_a_lesson_names_exists():
@@ -73,6 +79,6 @@ def test_every_test_that_a_lesson_names_exists():
 
 def test_the_tests_of_an_exercise_are_where_its_command_looks(items):
     for exercise in registry():
-        own = [item for item in items if {*exercise.full_names} & {*targets_of(item)}]
+        own = [item for item in items if {*exercise.targets} & {*targets_of(item)}]
         files = {item.path.relative_to(ROOT).as_posix() for item in own}
-        assert files == {exercise.test_file}, f"{exercise.command} misses tests in {files - {exercise.test_file}}"
+        assert files == {*exercise.tests}, f"{exercise.command} misses tests in {files - {*exercise.tests}}"

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from course.paths import ROOT
+from course.paths import ROOT, write
 from course.registry import find
 
 
@@ -21,7 +21,7 @@ def run(implementation, *arguments):
 
 @pytest.mark.parametrize("value", ["nowhere", "no/such/folder", "os", "3 x"])
 def test_an_implementation_that_does_not_exist_is_one_line_and_an_error_code(value):
-    code, said = run(value, "tests/test_speculative.py")
+    code, said = run(value, "tests/speculative/test_speculative.py")
     assert code not in (0, 1)
     (line,) = said.strip().splitlines()
     assert line.startswith(
@@ -30,7 +30,7 @@ def test_an_implementation_that_does_not_exist_is_one_line_and_an_error_code(val
 
 
 def test_untouched_exercises_fail_with_one_line_each_and_pass_nothing(untouched):
-    code, said = run(untouched, "tests/test_speculative.py")
+    code, said = run(untouched, "tests/speculative/test_speculative.py")
     assert code == 1
     assert f"implementation under test: {untouched}" in said
     assert " passed" not in said and " skipped" not in said and "error" not in said.splitlines()[-1]
@@ -42,13 +42,13 @@ def test_untouched_exercises_fail_with_one_line_each_and_pass_nothing(untouched)
 
 
 def test_a_file_of_answers_that_is_not_python_is_named_with_its_line(tmp_path):
-    (tmp_path / "speculative.py").write_text("x = 1\ndef residual_distribution(:\n", encoding="utf-8")
-    code, said = run(tmp_path, "tests/test_speculative.py", "-k", "residual_zeroes")
-    assert code == 1 and "speculative.py, line 2: invalid syntax" in said
+    write(tmp_path / "speculative" / "acceptance.py", "x = 1\ndef residual_distribution(:\n")
+    code, said = run(tmp_path, "tests/speculative/test_speculative.py", "-k", "residual_zeroes")
+    assert code == 1 and "speculative/acceptance.py, line 2: invalid syntax" in said
     assert " passed" not in said
 
 
 def test_a_folder_without_the_exercise_s_file_is_not_graded_by_the_reference(tmp_path):
-    code, said = run(tmp_path, "tests/test_speculative.py", "-k", "residual_zeroes")
-    assert code == 1 and "speculative.py does not exist" in said
+    code, said = run(tmp_path, "tests/speculative/test_speculative.py", "-k", "residual_zeroes")
+    assert code == 1 and "speculative/acceptance.py does not exist" in said
     assert " passed" not in said

@@ -5,24 +5,23 @@ import sys
 
 import pytest
 import torch
+from answers import notebook_text
 from tiny_models import tiny_model
 
 import nanolm.attention
 import nanolm.cache
-import nanolm.rope
+import nanolm.model
 from course import CourseError, NotYetWritten, your_engine
-from course.paths import ROOT, read
 from nanolm.engine import Engine
 
 PROMPT = [3, 1, 4, 1, 5]
+WEEK_2 = ("attention.rope", "cache.contiguous", "model.attention")
 
 
 def answers(**changed):
     """A notebook with week 2's answers, which are the reference's text run once more, and what the test exchanges."""
     space = {"__name__": "__main__"}
-    for name in ("attention", "rope", "cache"):  # what one imports of the others is exchanged by those that follow
-        text = read(ROOT / "nanolm" / f"{name}.py").replace("from .", "from nanolm.")
-        exec(compile(text, f"<{name}>", "exec"), space)
+    exec(notebook_text(*WEEK_2), space)
     for name, value in changed.items():
         owner, _, method = name.partition("__")
         setattr(space[owner], method, value) if method else space.__setitem__(name, value)
@@ -31,7 +30,7 @@ def answers(**changed):
 
 def state_of_the_engine():
     modules = {name: dict(vars(m)) for name, m in sys.modules.items() if name.partition(".")[0] == "nanolm" and m}
-    classes = [nanolm.cache.KVCache, nanolm.attention.Attention]
+    classes = [nanolm.cache.KVCache, nanolm.model.Attention]
     return {name: {k: id(v) for k, v in space.items()} for name, space in modules.items()}, [
         {k: id(v) for k, v in vars(c).items()} for c in classes
     ]
@@ -44,12 +43,12 @@ def test_the_engine_writes_the_same_with_right_answers_and_counts_them():
     calls = {part.name: part.calls for part in parts}
     # 6 passes through 3 layers; a rotation in each, and one for the table of angles
     assert calls == {
-        "rope.apply_rope": 19,
-        "cache.KVCache.update": 18,
-        "cache.KVCache.attend": 18,
-        "cache.KVCache.advance": 6,
-        "cache.KVCache.offset": 6,
-        "attention.Attention.forward": 18,
+        "apply_rope": 19,
+        "KVCache.update": 18,
+        "KVCache.attend": 18,
+        "KVCache.advance": 6,
+        "KVCache.offset": 6,
+        "Attention.forward": 18,
     }
 
 
@@ -58,9 +57,9 @@ def test_the_serving_engine_runs_them_too():
     with your_engine("2.4", "2.5", "2.6", answers=answers()) as parts:
         assert Engine(tiny_model()).generate([PROMPT, PROMPT[:2]], 6) == right
     calls = {part.name: part.calls for part in parts}
-    assert calls["attention.Attention.forward"] == 18, "6 passes for both requests together, 3 layers"
+    assert calls["Attention.forward"] == 18, "6 passes for both requests together, 3 layers"
     # the first pass has two groups of rows, one prompt each; the five others have one
-    assert calls["cache.KVCache.attend"] == 3 * (2 + 5)
+    assert calls["KVCache.attend"] == 3 * (2 + 5)
 
 
 @pytest.mark.parametrize("where", ["generate", "engine"])
@@ -74,7 +73,7 @@ def test_an_answer_that_raises_stops_the_engine_and_is_named(where):
         your_engine("2.5", answers=answers(**{f"KVCache__{method}": broken})),
     ):
         tiny_model().generate(PROMPT, 3) if where == "generate" else Engine(tiny_model()).generate([PROMPT], 3)
-    assert caught.value.__notes__ == [f"raised in your cache.KVCache.{method}, exercise 2.5, while the engine ran"]
+    assert caught.value.__notes__ == [f"raised in your KVCache.{method}, exercise 2.5, while the engine ran"]
 
 
 def test_a_wrong_answer_writes_another_text():
@@ -103,7 +102,7 @@ def test_an_answer_that_is_missing_or_unwritten_is_told_before_anything_runs():
 
     before = state_of_the_engine()
     with (
-        pytest.raises(NotYetWritten, match=r"2\.5 cache\.KVCache\.advance: not written"),
+        pytest.raises(NotYetWritten, match=r"2\.5 KVCache\.advance: not written"),
         your_engine("2.5", answers=answers(KVCache__advance=unwritten)),
     ):
         pytest.fail("it ran")

@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 from tiny_models import tiny_config, tiny_model, tokens_of
 
 from nanolm import kernels
-from nanolm.grouped_moe import GroupedMoE
-from nanolm.kernels import grouped_matmul, triton_grouped
-from nanolm.moe import MoE
-from nanolm.quantized_model import quantize_model
+from nanolm.kernels import triton_grouped
+from nanolm.model import GroupedMoE, MoE, grouped_matmul, quantize_model
 
 # Relative to Σ |x|·|w|: float32 rounds each of up to 100 additions, float16 the result to 11 binary digits.
 TOLERANCE = {torch.float32: 2.0**-20, torch.float16: 2.0**-10}

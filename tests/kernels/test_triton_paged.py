@@ -9,7 +9,7 @@ from guarded import Memory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nanolm.kernels import paged_attention
+from nanolm.attention import paged_attention
 
 # As for prefill: float32 sums of terms of about 1; float16 loses a digit in the weights and one in the result.
 TOLERANCE = {torch.float32: 5e-6, torch.float16: 4 * 2.0**-10}

@@ -9,7 +9,8 @@ from guarded import Memory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nanolm.kernels import flash_attention, triton_prefill
+from nanolm.attention import prefill_attention
+from nanolm.kernels import triton_prefill
 
 # Float32 sums of up to 150 terms of about 1; float16 has 11 binary digits, of which the weights and the result lose one
 # each (values are up to 4).
@@ -25,7 +26,7 @@ def assert_right(q, k, v, out):
     assert out.dtype == dtype
     for name, expected in (
         ("softmax in float64", attention(*(x.double() for x in (q, k, v)))),
-        ("the torch path", flash_attention(q, k, v, backend="torch").double()),
+        ("the torch path", prefill_attention(q, k, v, backend="torch").double()),
     ):
         error = (out.double() - expected).abs().max().item()
         assert error <= TOLERANCE[dtype], f"off by {error:.2g} from {name}"
@@ -33,7 +34,7 @@ def assert_right(q, k, v, out):
 
 def guarded(q, k, v):
     with Memory() as memory:
-        return flash_attention(*map(memory.embed, (q, k, v)), backend="triton")
+        return prefill_attention(*map(memory.embed, (q, k, v)), backend="triton")
 
 
 @settings(max_examples=30)
@@ -72,12 +73,12 @@ def test_the_kernel_reads_no_key_that_no_query_may_see():
 def test_the_kernel_takes_heads_as_the_model_cuts_them():
     # (B, T, N, H) turned to (B, N, T, H): rows of a head are N · H apart.
     q, k, v = (random(2, 9, n, 6, seed=n).float().transpose(1, 2) for n in (4, 2, 2))
-    assert_right(q, k, v, flash_attention(q, k, v, backend="triton"))
+    assert_right(q, k, v, prefill_attention(q, k, v, backend="triton"))
 
 
 def test_the_kernel_takes_a_last_dimension_with_gaps():
     q, k, v = (random(1, 2, 6, 9, seed=n).float().transpose(2, 3) for n in range(3))
-    assert_right(q, k, v, flash_attention(q, k, v, backend="triton"))
+    assert_right(q, k, v, prefill_attention(q, k, v, backend="triton"))
 
 
 def test_the_kernel_survives_scores_that_would_overflow_an_exponential():

@@ -7,7 +7,7 @@ from guarded import Memory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nanolm.kernels import quantized_matmul
+from nanolm.quantization import quantized_matmul
 
 # Relative to Σ |x|·|w|. Float32 rounds each of up to 100 additions; float16 rounds the result, and the torch path the
 # weights as well, to 11 binary digits.

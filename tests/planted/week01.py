@@ -136,6 +136,7 @@ _MISTAKES = [
     ),
 ]
 MISTAKES = [
-    {"name": f"roofline, {name}", "week": 1, "file": "roofline.py", "old": old, "new": new, "test": test, "says": says}
+    {"name": f"roofline, {name}", "week": 1, "file": "budget/roofline.py"}
+    | {"old": old, "new": new, "test": test, "says": says}
     for name, old, new, test, says in _MISTAKES
 ]

@@ -4,7 +4,7 @@ MISTAKES = [
     {
         "name": "offset forgotten in the layer",
         "week": 2,
-        "file": "attention.py",
+        "file": "model/attention.py",
         "old": "apply_rope(heads[:, : N + K], offset, self.theta)",
         "new": "apply_rope(heads[:, : N + K], 0, self.theta)",
         "test": "test_forward_hands_the_cache_queries_and_keys_turned_by_their_positions",
@@ -13,7 +13,7 @@ MISTAKES = [
     {
         "name": "offset forgotten in the layer, seen by a whole model",
         "week": 2,
-        "file": "attention.py",
+        "file": "model/attention.py",
         "old": "apply_rope(heads[:, : N + K], offset, self.theta)",
         "new": "apply_rope(heads[:, : N + K], 0, self.theta)",
         "test": "test_kv_cache_matches_full_forward",
@@ -22,7 +22,7 @@ MISTAKES = [
     {
         "name": "offset forgotten in the rotation",
         "week": 2,
-        "file": "rope.py",
+        "file": "attention/rope.py",
         "old": "positions_of(offset, T).cpu()",
         "new": "positions_of(0, T).cpu()",
         "test": "test_rope_offset_matches_slicing",
@@ -31,7 +31,7 @@ MISTAKES = [
     {
         "name": "is_causal=True at T = 1",
         "week": 2,
-        "file": "cache.py",
+        "file": "cache/contiguous.py",
         "old": "return attend(q, keys, values, self.mask(q.shape[2]), scale)",
         "new": "import torch.nn.functional as F; return F.scaled_dot_product_attention(q, keys, values, "
         "is_causal=True, scale=scale, enable_gqa=True)",
@@ -41,7 +41,7 @@ MISTAKES = [
     {
         "name": "is_causal for a chunk after a past",
         "week": 2,
-        "file": "dot_product.py",
+        "file": "attention/dot_product.py",
         "old": "    if mask is None and T < S:\n        mask = causal_mask(T, S, q.device)\n",
         "new": "",
         "test": "test_attend_equals_attention_one_query_at_a_time",
@@ -50,7 +50,7 @@ MISTAKES = [
     {
         "name": "length advanced inside every layer, by update",
         "week": 2,
-        "file": "cache.py",
+        "file": "cache/contiguous.py",
         "old": "        return keys[:, :, :end], values[:, :, :end]",
         "new": "        self.length = end\n        return keys[:, :, :end], values[:, :, :end]",
         "test": "test_update_leaves_the_length_to_advance",
@@ -59,7 +59,7 @@ MISTAKES = [
     {
         "name": "length advanced inside every layer, by the layer",
         "week": 2,
-        "file": "attention.py",
+        "file": "model/attention.py",
         "old": "        attended = attend(q, k, v) if cache is None",
         "new": "        cache.advance(T) if cache is not None else None\n        attended = attend(q, k, v) if cache "
         "is None",
@@ -69,7 +69,7 @@ MISTAKES = [
     {
         "name": "length advanced inside every layer, seen by a whole model",
         "week": 2,
-        "file": "cache.py",
+        "file": "cache/contiguous.py",
         "old": "        return keys[:, :, :end], values[:, :, :end]",
         "new": "        self.length = end\n        return keys[:, :, :end], values[:, :, :end]",
         "test": "test_kv_cache_matches_full_forward",
@@ -78,7 +78,7 @@ MISTAKES = [
     {
         "name": "the current token left out of what update returns",
         "week": 2,
-        "file": "cache.py",
+        "file": "cache/contiguous.py",
         "old": "        return keys[:, :, :end], values[:, :, :end]",
         "new": "        return keys[:, :, : self.length], values[:, :, : self.length]",
         "test": "test_update_returns_the_past_followed_by_the_new_positions",
@@ -87,7 +87,7 @@ MISTAKES = [
     {
         "name": "the current token left out of the mask",
         "week": 2,
-        "file": "masks.py",
+        "file": "attention/masks.py",
         "old": ".tril(S - T)",
         "new": ".tril(S - T - 1)",
         "test": "test_causal_mask_lets_the_last_queries_see_themselves_and_all_before",
@@ -96,7 +96,7 @@ MISTAKES = [
     {
         "name": "the current token left out of the mask, seen by the cache that attends",
         "week": 2,
-        "file": "masks.py",
+        "file": "attention/masks.py",
         "old": ".tril(S - T)",
         "new": ".tril(S - T - 1)",
         "test": "test_attend_equals_torch_s_attention_over_the_past_and_the_new_positions",
@@ -105,7 +105,7 @@ MISTAKES = [
     {
         "name": "every layer writes to the last layer's cache",
         "week": 2,
-        "file": "cache.py",
+        "file": "cache/contiguous.py",
         "old": "keys, values = self.keys[layer], self.values[layer]",
         "new": "keys, values = self.keys[-1], self.values[-1]",
         "test": "test_update_of_one_layer_leaves_the_others_alone",
@@ -114,7 +114,7 @@ MISTAKES = [
     {
         "name": "one tensor for all layers",
         "week": 2,
-        "file": "cache.py",
+        "file": "cache/contiguous.py",
         "old": "self.keys = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(config.n_layers)]",
         "new": "self.keys = [torch.zeros(shape, dtype=dtype, device=device)] * config.n_layers",
         "test": "test_layers_do_not_share_their_memory",
@@ -123,7 +123,7 @@ MISTAKES = [
     {
         "name": "every layer calls itself the last",
         "week": 2,
-        "file": "attention.py",
+        "file": "model/attention.py",
         "old": "else cache.attend(self.layer, q, k, v)",
         "new": "else cache.attend(2, q, k, v)",
         "test": "test_forward_names_its_own_layer",
@@ -132,7 +132,7 @@ MISTAKES = [
     {
         "name": "N in place of K in the shape",
         "week": 2,
-        "file": "cache.py",
+        "file": "cache/contiguous.py",
         "old": "shape = (batch_size, config.n_kv_heads, capacity, config.head_dim)",
         "new": "shape = (batch_size, config.n_heads, capacity, config.head_dim)",
         "test": "test_a_cache_holds_k_heads_a_layer_not_n",
@@ -141,7 +141,7 @@ MISTAKES = [
     {
         "name": "N in place of K in the size",
         "week": 2,
-        "file": "cache.py",
+        "file": "cache/contiguous.py",
         "old": "shape = (batch_size, config.n_kv_heads, capacity, config.head_dim)",
         "new": "shape = (batch_size, config.n_heads, capacity, config.head_dim)",
         "test": "test_nbytes_is_two_l_b_k_length_h_bytes_a_number",
@@ -150,7 +150,7 @@ MISTAKES = [
     {
         "name": "keys handed over before the rotation",
         "week": 2,
-        "file": "attention.py",
+        "file": "model/attention.py",
         "old": "rotated[:, :N], rotated[:, N:], heads[:, N + K :]",
         "new": "rotated[:, :N], heads[:, N : N + K], heads[:, N + K :]",
         "test": "test_forward_hands_the_cache_queries_and_keys_turned_by_their_positions",
@@ -159,7 +159,7 @@ MISTAKES = [
     {
         "name": "the prefill is not counted",
         "week": 2,
-        "file": "model.py",
+        "file": "model/decoder.py",
         "old": "        cache.advance(lengths if ragged else longest)\n",
         "new": "",
         "test": "test_stream_advances_the_cache_by_what_each_pass_read",
@@ -168,7 +168,7 @@ MISTAKES = [
     {
         "name": "offset forgotten by the cache",
         "week": 2,
-        "file": "cache.py",
+        "file": "cache/contiguous.py",
         "old": '        return self.length\n\n    @property\n    def nbytes(self) -> int:\n        """Bytes that the '
         "cached positions occupy: 2",
         "new": '        return 0\n\n    @property\n    def nbytes(self) -> int:\n        """Bytes that the cached '
@@ -179,7 +179,7 @@ MISTAKES = [
     {
         "name": "offset forgotten by the cache, seen by a whole model",
         "week": 2,
-        "file": "cache.py",
+        "file": "cache/contiguous.py",
         "old": '        return self.length\n\n    @property\n    def nbytes(self) -> int:\n        """Bytes that the '
         "cached positions occupy: 2",
         "new": '        return 0\n\n    @property\n    def nbytes(self) -> int:\n        """Bytes that the cached '
@@ -190,7 +190,7 @@ MISTAKES = [
     {
         "name": "is_causal=True for a chunk, by the cache",
         "week": 2,
-        "file": "cache.py",
+        "file": "cache/contiguous.py",
         "old": "return attend(q, keys, values, self.mask(q.shape[2]), scale)",
         "new": "import torch.nn.functional as F; return F.scaled_dot_product_attention(q, keys, values, "
         "is_causal=True, scale=scale, enable_gqa=True)",
@@ -200,7 +200,7 @@ MISTAKES = [
     {
         "name": "the cache attends to the past alone",
         "week": 2,
-        "file": "cache.py",
+        "file": "cache/contiguous.py",
         "old": "return attend(q, keys, values, self.mask(q.shape[2]), scale)",
         "new": "keys, values = (x[:, :, : max(1, self.length)] for x in (keys, values)); return attend(q, keys, "
         "values, self.mask(q.shape[2]), scale)",
@@ -210,7 +210,7 @@ MISTAKES = [
     {
         "name": "the cache attends to the new tokens alone",
         "week": 2,
-        "file": "cache.py",
+        "file": "cache/contiguous.py",
         "old": "return attend(q, keys, values, self.mask(q.shape[2]), scale)",
         "new": "keys, values = k, v; return attend(q, keys, values, self.mask(q.shape[2]), scale)",
         "test": "test_attend_equals_torch_s_attention_over_the_past_and_the_new_positions",
@@ -219,7 +219,7 @@ MISTAKES = [
     {
         "name": "the cache attends without a mask",
         "week": 2,
-        "file": "cache.py",
+        "file": "cache/contiguous.py",
         "old": "return attend(q, keys, values, self.mask(q.shape[2]), scale)",
         "new": "import torch; mask = torch.ones(q.shape[2], keys.shape[2], dtype=torch.bool); return attend(q, keys, "
         "values, mask, scale)",
@@ -229,7 +229,7 @@ MISTAKES = [
     {
         "name": "the scale is forgotten by the cache",
         "week": 2,
-        "file": "cache.py",
+        "file": "cache/contiguous.py",
         "old": "return attend(q, keys, values, self.mask(q.shape[2]), scale)",
         "new": "return attend(q, keys, values, self.mask(q.shape[2]))",
         "test": "test_attend_scales_by_what_it_is_given",
@@ -238,7 +238,7 @@ MISTAKES = [
     {
         "name": "the cache's mask is not used",
         "week": 2,
-        "file": "cache.py",
+        "file": "cache/contiguous.py",
         "old": "return attend(q, keys, values, self.mask(q.shape[2]), scale)",
         "new": "return attend(q, keys, values, None, scale)",
         "test": "test_attend_hides_what_the_cache_s_mask_hides",
@@ -247,7 +247,7 @@ MISTAKES = [
     {
         "name": "the cache attends to its own tensors, not to what update returns",
         "week": 2,
-        "file": "cache.py",
+        "file": "cache/contiguous.py",
         "old": "return attend(q, keys, values, self.mask(q.shape[2]), scale)",
         "new": "keys, values = (x[layer][:, :, : self.length + k.shape[2]] for x in (self.keys, self.values)); return "
         "attend(q, keys, values, self.mask(q.shape[2]), scale)",
@@ -257,7 +257,7 @@ MISTAKES = [
     {
         "name": "the cache advances while it attends",
         "week": 2,
-        "file": "cache.py",
+        "file": "cache/contiguous.py",
         "old": "return attend(q, keys, values, self.mask(q.shape[2]), scale)",
         "new": "self.length += q.shape[2]; return attend(q, keys, values, None, scale)",
         "test": "test_attend_leaves_the_length_to_advance",
@@ -266,7 +266,7 @@ MISTAKES = [
     {
         "name": "the layer attends by itself after it has called the cache",
         "week": 2,
-        "file": "attention.py",
+        "file": "model/attention.py",
         "old": "else cache.attend(self.layer, q, k, v)",
         "new": "else (cache.attend(self.layer, q, k, v), attend(q, k, v))[1]",
         "test": "test_forward_puts_what_the_cache_returns_through_out",
@@ -275,7 +275,7 @@ MISTAKES = [
     {
         "name": "heads not put side by side",
         "week": 2,
-        "file": "attention.py",
+        "file": "model/attention.py",
         "old": "attended.transpose(1, 2).reshape(B, T, -1)",
         "new": "attended.reshape(B, T, -1)",
         "test": "test_forward_puts_what_the_cache_returns_through_out",
@@ -284,7 +284,7 @@ MISTAKES = [
     {
         "name": "values rotated",
         "week": 2,
-        "file": "attention.py",
+        "file": "model/attention.py",
         "old": "q, k, v = rotated[:, :N], rotated[:, N:], heads[:, N + K :]",
         "new": "q, k, v = rotated[:, :N], rotated[:, N:], apply_rope(heads[:, N + K :], offset, self.theta)",
         "test": "test_forward_hands_the_cache_values_as_they_are",
@@ -293,7 +293,7 @@ MISTAKES = [
     {
         "name": "a rotation computed anew",
         "week": 2,
-        "file": "rope.py",
+        "file": "attention/rope.py",
         "old": "    if isinstance(offset, Rotation):\n        cos, sin = offset\n",
         "new": "    if isinstance(offset, Rotation):\n        cos, sin = apply_rope(x, 0, theta)[0, 0, :, : "
         "x.shape[-1] // 2], offset.sin\n",

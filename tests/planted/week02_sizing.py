@@ -4,7 +4,7 @@ MISTAKES = [
     {
         "name": "N heads in place of K",
         "week": 2,
-        "file": "budget.py",
+        "file": "budget/memory.py",
         "old": "numbers = 2 * shape.n_kv_heads * shape.head_dim",
         "new": "numbers = 2 * shape.n_heads * shape.head_dim",
         "test": "test_kv_bytes_per_token_of_llama3_8b_are_128_kib",
@@ -13,7 +13,7 @@ MISTAKES = [
     {
         "name": "factor 2 for K and V forgotten",
         "week": 2,
-        "file": "budget.py",
+        "file": "budget/memory.py",
         "old": "numbers = 2 * shape.n_kv_heads * shape.head_dim",
         "new": "numbers = shape.n_kv_heads * shape.head_dim",
         "test": "test_kv_bytes_per_token_of_llama3_8b_are_128_kib",
@@ -22,7 +22,7 @@ MISTAKES = [
     {
         "name": "factor 2 forgotten in the projections",
         "week": 2,
-        "file": "budget.py",
+        "file": "budget/memory.py",
         "old": "return 2 * n_layers * positions_run(n_prompt_tokens, n_new_tokens, cached)",
         "new": "return n_layers * positions_run(n_prompt_tokens, n_new_tokens, cached)",
         "test": "test_kv_projections_are_two_for_each_position_run",
@@ -31,7 +31,7 @@ MISTAKES = [
     {
         "name": "batch forgotten in the cache",
         "week": 2,
-        "file": "budget.py",
+        "file": "budget/memory.py",
         "old": "return batch_size * n_tokens * kv_bytes_per_token(shape, kv_bits)",
         "new": "return n_tokens * kv_bytes_per_token(shape, kv_bits)",
         "test": "test_kv_cache_bytes_multiply_tokens_and_sequences",
@@ -40,7 +40,7 @@ MISTAKES = [
     {
         "name": "batch forgotten in the largest context",
         "week": 2,
-        "file": "budget.py",
+        "file": "budget/memory.py",
         "old": "return max(0, int(free_bytes // (batch_size * kv_bytes_per_token)))",
         "new": "return max(0, int(free_bytes // kv_bytes_per_token))",
         "test": "test_max_context_on_80_gb_with_a_tenth_kept_free",
@@ -49,7 +49,7 @@ MISTAKES = [
     {
         "name": "batch forgotten in the step",
         "week": 10,
-        "file": "budget.py",
+        "file": "budget/decode_batch.py",
         "old": "return batch_size * kv_bytes / W + max(",
         "new": "return kv_bytes / W + max(",
         "test": "test_decode_step_llama3_h100_batch_32_numbers",
@@ -58,7 +58,7 @@ MISTAKES = [
     {
         "name": "current token left out with a cache",
         "week": 2,
-        "file": "budget.py",
+        "file": "budget/memory.py",
         "old": "return n_prompt_tokens + (n_new_tokens - 1) if n_new_tokens else 0",
         "new": "return n_prompt_tokens if n_new_tokens else 0",
         "test": "test_positions_run_with_a_cache_are_the_prompt_once_and_then_one_a_pass",
@@ -67,7 +67,7 @@ MISTAKES = [
     {
         "name": "current token left out without a cache",
         "week": 2,
-        "file": "budget.py",
+        "file": "budget/memory.py",
         "old": "return sum(n_prompt_tokens + n_written for n_written in range(n_new_tokens))",
         "new": "return sum(n_prompt_tokens + n_written - 1 for n_written in range(n_new_tokens))",
         "test": "test_positions_run_without_a_cache_repeat_prompt_and_text",
@@ -76,7 +76,7 @@ MISTAKES = [
     {
         "name": "current token left out of attention",
         "week": 1,
-        "file": "roofline.py",
+        "file": "budget/roofline.py",
         "old": "mean_context = (n_prompt_tokens + 1) / 2",
         "new": "mean_context = (n_prompt_tokens - 1) / 2",
         "test": "test_attention_share_of_prefill_counts_the_current_token",

@@ -1,6 +1,6 @@
 """Week 2, the decoder in NumPy."""
 
-FILE = "tiny_decoder.py"
+FILE = "model/tiny_decoder.py"
 STEP = "test_forward_step_equals_the_last_row_of_a_full_pass"
 STEP_SEES = "causal_attention(q, cache.keys[layer, :S], cache.values[layer, :S])"
 STEP_WRITES = "cache.keys[layer, cache.length], cache.values[layer, cache.length] = k[0], v[0]"

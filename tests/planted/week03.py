@@ -19,7 +19,7 @@ MISTAKES = [
     {
         "name": "top-p drops the crossing token",
         "week": 3,
-        "file": "sampling.py",
+        "file": "sampling/filters.py",
         "old": "before = ordered.cumsum(dim=-1) - ordered",
         "new": "before = ordered.cumsum(dim=-1)",
         "test": "test_top_p_filter_keeps_the_crossing_token_of_the_worked_example",
@@ -28,7 +28,7 @@ MISTAKES = [
     {
         "name": "no renormalisation after top-p",
         "week": 3,
-        "file": "sampling.py",
+        "file": "sampling/filters.py",
         "old": _TOP_P,
         "new": _TOP_P.replace("kept / kept.sum(dim=-1, keepdim=True)", "kept"),
         "test": "test_top_p_filter_keeps_the_crossing_token_of_the_worked_example",
@@ -37,7 +37,7 @@ MISTAKES = [
     {
         "name": "no renormalisation after top-k",
         "week": 3,
-        "file": "sampling.py",
+        "file": "sampling/filters.py",
         "old": _TOP_K,
         "new": _TOP_K.replace("kept / kept.sum(dim=-1, keepdim=True)", "kept"),
         "test": "test_top_k_filter_keeps_the_two_likeliest_of_the_worked_example",
@@ -46,7 +46,7 @@ MISTAKES = [
     {
         "name": "no renormalisation between top-k and top-p",
         "week": 3,
-        "file": "sampling.py",
+        "file": "sampling/filters.py",
         "old": _TOP_K,
         "new": _TOP_K.replace("kept / kept.sum(dim=-1, keepdim=True)", "kept"),
         "test": "test_probs_hands_top_p_the_renormalised_probabilities",
@@ -55,7 +55,7 @@ MISTAKES = [
     {
         "name": "temperature applied after the filters",
         "week": 3,
-        "file": "sampling.py",
+        "file": "sampling/params.py",
         "old": _RULES,
         "new": _RULES.replace("self.temperature", "1.0").replace(
             "return probs", "return temperature_probs(probs.log(), self.temperature)"
@@ -66,7 +66,7 @@ MISTAKES = [
     {
         "name": "top-p before top-k",
         "week": 3,
-        "file": "sampling.py",
+        "file": "sampling/params.py",
         "old": _RULES,
         "new": _RULES.replace("top_k", "swapped").replace("top_p", "top_k").replace("swapped", "top_p"),
         "test": "test_probs_applies_top_k_before_top_p",
@@ -75,7 +75,7 @@ MISTAKES = [
     {
         "name": "k-th ties all kept by a threshold",
         "week": 3,
-        "file": "sampling.py",
+        "file": "sampling/filters.py",
         "old": _TOP_K,
         "new": "    kept = probs.where(probs >= probs.topk(k, dim=-1).values[..., -1:], 0.0)\n"
         "    return kept / kept.sum(dim=-1, keepdim=True)\n",
@@ -85,7 +85,7 @@ MISTAKES = [
     {
         "name": "temperature multiplied instead of divided",
         "week": 3,
-        "file": "sampling.py",
+        "file": "sampling/filters.py",
         "old": "(logits - largest) / temperature",
         "new": "(logits - largest) * temperature",
         "test": "test_temperature_probs_of_the_worked_example",
@@ -94,7 +94,7 @@ MISTAKES = [
     {
         "name": "temperature divided before the largest is taken away",
         "week": 3,
-        "file": "sampling.py",
+        "file": "sampling/filters.py",
         "old": "torch.softmax((logits - largest) / temperature, dim=-1)",
         "new": "torch.softmax(logits / temperature, dim=-1)",
         "test": "test_temperature_probs_near_zero_goes_to_greedy_without_overflow",
@@ -103,7 +103,7 @@ MISTAKES = [
     {
         "name": "a float64 sum called float32",
         "week": 3,
-        "file": "sampling.py",
+        "file": "sampling/summation.py",
         "old": "total = torch.zeros((), dtype=torch.float32)",
         "new": "total = torch.zeros((), dtype=torch.float64)",
         "test": "test_float32_sum_depends_on_the_order",

@@ -4,7 +4,7 @@ MISTAKES = [
     {
         "name": "on rejection drawing from p, every outcome followed",
         "week": 4,
-        "file": "speculative.py",
+        "file": "speculative/acceptance.py",
         "old": "return dice.categorical(residual_distribution(target_probs, draft_probs)), False",
         "new": "return dice.categorical(target_probs), False",
         "test": "test_accept_or_resample_has_output_distribution_p_when_every_outcome_is_followed",
@@ -13,7 +13,7 @@ MISTAKES = [
     {
         "name": "on rejection drawing from p, sampled",
         "week": 4,
-        "file": "speculative.py",
+        "file": "speculative/acceptance.py",
         "old": "return dice.categorical(residual_distribution(target_probs, draft_probs)), False",
         "new": "return dice.categorical(target_probs), False",
         "test": "test_output_distribution_equals_target_exactly",
@@ -22,7 +22,7 @@ MISTAKES = [
     {
         "name": "on rejection taking the residual's largest token",
         "week": 4,
-        "file": "speculative.py",
+        "file": "speculative/acceptance.py",
         "old": "return dice.categorical(residual_distribution(target_probs, draft_probs)), False",
         "new": "return int(residual_distribution(target_probs, draft_probs).argmax()), False",
         "test": "test_accept_or_resample_has_output_distribution_p_when_every_outcome_is_followed",
@@ -31,7 +31,7 @@ MISTAKES = [
     {
         "name": "p and q inverted in the ratio",
         "week": 4,
-        "file": "speculative.py",
+        "file": "speculative/acceptance.py",
         "old": "if dice.bernoulli(p / q):",
         "new": "if dice.bernoulli(q / p):",
         "test": "test_accept_or_resample_has_output_distribution_p_when_every_outcome_is_followed",
@@ -40,7 +40,7 @@ MISTAKES = [
     {
         "name": "p and q swapped in the residual",
         "week": 4,
-        "file": "speculative.py",
+        "file": "speculative/acceptance.py",
         "old": "excess = (target_probs - draft_probs).clamp(min=0)",
         "new": "excess = (draft_probs - target_probs).clamp(min=0)",
         "test": "test_residual_zeroes_tokens_the_draft_overrated",
@@ -49,7 +49,7 @@ MISTAKES = [
     {
         "name": "the residual is not clamped",
         "week": 4,
-        "file": "speculative.py",
+        "file": "speculative/acceptance.py",
         "old": "excess = (target_probs - draft_probs).clamp(min=0)",
         "new": "excess = (target_probs - draft_probs).abs()",
         "test": "test_residual_zeroes_tokens_the_draft_overrated",
@@ -58,7 +58,7 @@ MISTAKES = [
     {
         "name": "the residual is not normalised",
         "week": 4,
-        "file": "speculative.py",
+        "file": "speculative/acceptance.py",
         "old": "return excess / total",
         "new": "return excess",
         "test": "test_residual_distribution_is_the_positive_part_of_p_minus_q_scaled_to_one",
@@ -67,7 +67,7 @@ MISTAKES = [
     {
         "name": "no bonus token",
         "week": 4,
-        "file": "speculative.py",
+        "file": "speculative/acceptance.py",
         "old": "return [*new, dice.categorical(target_probs[len(drafted)])]",
         "new": "return new or [dice.categorical(target_probs[0])]",
         "test": "test_verify_draft_adds_a_bonus_token_when_all_are_kept",
@@ -76,7 +76,7 @@ MISTAKES = [
     {
         "name": "the bonus token from the draft",
         "week": 4,
-        "file": "speculative.py",
+        "file": "speculative/acceptance.py",
         "old": "return [*new, dice.categorical(target_probs[len(drafted)])]",
         "new": "return [*new, dice.categorical(draft_probs[-1] if len(drafted) else target_probs[0])]",
         "test": "test_verify_draft_draws_the_bonus_from_the_target",
@@ -85,7 +85,7 @@ MISTAKES = [
     {
         "name": "going on after a rejection",
         "week": 4,
-        "file": "speculative.py",
+        "file": "speculative/acceptance.py",
         "old": "        if not accepted:\n            return new\n",
         "new": "",
         "test": "test_verify_draft_stops_at_the_first_rejection",
@@ -94,7 +94,7 @@ MISTAKES = [
     {
         "name": "stale cache after a rejection in the target",
         "week": 4,
-        "file": "speculative.py",
+        "file": "speculative/generate.py",
         "old": "    target.truncate(read)\n",
         "new": "",
         "test": "test_speculative_round_truncates_the_target_after_a_rejection",
@@ -103,7 +103,7 @@ MISTAKES = [
     {
         "name": "stale cache after a rejection in the draft",
         "week": 4,
-        "file": "speculative.py",
+        "file": "speculative/generate.py",
         "old": "    draft.truncate(min(read, draft.length))\n",
         "new": "",
         "test": "test_speculative_round_truncates_the_draft_after_a_rejection",
@@ -112,7 +112,7 @@ MISTAKES = [
     {
         "name": "ratio taken before temperature",
         "week": 4,
-        "file": "session.py",
+        "file": "speculative/session.py",
         "old": 'return self.sampling.probs(logits.to("cpu", torch.float64))',
         "new": 'return torch.softmax(logits.to("cpu", torch.float64), dim=-1)',
         "test": "test_every_text_of_three_tokens_has_the_probability_that_the_target_alone_gives_it",
@@ -121,16 +121,16 @@ MISTAKES = [
     {
         "name": "one target pass for each guess",
         "week": 4,
-        "file": "speculative.py",
+        "file": "speculative/generate.py",
         "old": "target_probs = target.feed(text[target.length :] + drafted, last=len(drafted) + 1)",
-        "new": "target_probs = torch.cat([target.feed([t]) for t in text[target.length :] + drafted])",
+        "new": "target_probs = __import__(\"torch\").cat([target.feed([t]) for t in text[target.length :] + drafted])",
         "test": "test_speculative_round_reads_the_target_once",
         "says": "all drafted tokens are checked in one",
     },
     {
         "name": "more guesses than tokens left to write",
         "week": 4,
-        "file": "speculative.py",
+        "file": "speculative/generate.py",
         "old": "min(gamma, left - 1)",
         "new": "gamma",
         "test": "test_speculative_generate_writes_exactly_max_new_tokens",
@@ -139,7 +139,7 @@ MISTAKES = [
     {
         "name": "text behind the end token",
         "week": 4,
-        "file": "speculative.py",
+        "file": "speculative/generate.py",
         "old": "        new = up_to_end(done.tokens, end_tokens)\n",
         "new": "        new = done.tokens\n",
         "test": "test_speculative_generate_ends_at_an_end_token_inside_the_draft",

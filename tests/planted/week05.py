@@ -4,7 +4,7 @@ MISTAKES = [
     {
         "name": "one code too many, 2^(bits-1)",
         "week": 5,
-        "file": "quantization.py",
+        "file": "quantization/absmax.py",
         "old": "return 2 ** (int(bits) - 1) - 1",
         "new": "return 2 ** (int(bits) - 1)",
         "test": "test_largest_code_is_two_to_the_bits_less_one_less_one",
@@ -13,7 +13,7 @@ MISTAKES = [
     {
         "name": "all 2^bits patterns counted as positive codes",
         "week": 5,
-        "file": "quantization.py",
+        "file": "quantization/absmax.py",
         "old": "return 2 ** (int(bits) - 1) - 1",
         "new": "return 2 ** int(bits) - 1",
         "test": "test_largest_code_is_two_to_the_bits_less_one_less_one",
@@ -22,7 +22,7 @@ MISTAKES = [
     {
         "name": "a per-tensor scale used for rows",
         "week": 5,
-        "file": "quantization.py",
+        "file": "quantization/absmax.py",
         "old": ".abs().amax(dim=-1, keepdim=True) / largest_code(bits)",
         "new": ".abs().amax().expand(*weights.shape[:-1], 1) / largest_code(bits)",
         "test": "test_absmax_scales_are_the_largest_absolute_value_of_each_row_over_q",
@@ -31,7 +31,7 @@ MISTAKES = [
     {
         "name": "a per-tensor scale used for rows, seen in the codes",
         "week": 5,
-        "file": "quantization.py",
+        "file": "quantization/absmax.py",
         "old": ".abs().amax(dim=-1, keepdim=True) / largest_code(bits)",
         "new": ".abs().amax().expand(*weights.shape[:-1], 1) / largest_code(bits)",
         "test": "test_quantize_gives_each_row_its_own_scale",
@@ -40,7 +40,7 @@ MISTAKES = [
     {
         "name": "the largest number in place of the largest absolute value",
         "week": 5,
-        "file": "quantization.py",
+        "file": "quantization/absmax.py",
         "old": ".abs().amax(dim=-1, keepdim=True)",
         "new": ".amax(dim=-1, keepdim=True)",
         "test": "test_absmax_scales_are_the_largest_absolute_value_of_each_row_over_q",
@@ -49,7 +49,7 @@ MISTAKES = [
     {
         "name": "the scale of a row of zeros is 0",
         "week": 5,
-        "file": "quantization.py",
+        "file": "quantization/absmax.py",
         "old": "return torch.where(scales > 0, scales, 1.0)",
         "new": "return scales",
         "test": "test_absmax_scales_of_a_row_of_zeros_is_one",
@@ -58,7 +58,7 @@ MISTAKES = [
     {
         "name": "rounding by cutting off the fraction",
         "week": 5,
-        "file": "quantization.py",
+        "file": "quantization/absmax.py",
         "old": "/ scales).round().clamp(-q, q)",
         "new": "/ scales).clamp(-q, q)",
         "test": "test_round_to_codes_takes_the_nearest_whole_number",
@@ -67,7 +67,7 @@ MISTAKES = [
     {
         "name": "rounding down",
         "week": 5,
-        "file": "quantization.py",
+        "file": "quantization/absmax.py",
         "old": "/ scales).round().clamp(-q, q)",
         "new": "/ scales).floor().clamp(-q, q)",
         "test": "test_round_to_codes_takes_the_nearest_whole_number",
@@ -76,7 +76,7 @@ MISTAKES = [
     {
         "name": "codes clamped to -8 … 7",
         "week": 5,
-        "file": "quantization.py",
+        "file": "quantization/absmax.py",
         "old": ".clamp(-q, q)",
         "new": ".clamp(-q - 1, q)",
         "test": "test_round_to_codes_stays_within_the_symmetric_range",
@@ -85,7 +85,7 @@ MISTAKES = [
     {
         "name": "codes not clamped",
         "week": 5,
-        "file": "quantization.py",
+        "file": "quantization/absmax.py",
         "old": ".round().clamp(-q, q)",
         "new": ".round()",
         "test": "test_round_to_codes_stays_within_the_symmetric_range",
@@ -94,7 +94,7 @@ MISTAKES = [
     {
         "name": "codes chosen for another scale than the stored one",
         "week": 5,
-        "file": "quantization.py",
+        "file": "quantization/absmax.py",
         "old": "    return round_to_codes(groups, scales, bits).flatten(-2), scales.squeeze(-1)",
         "new": "    return round_to_codes(groups, absmax_scales(groups, bits), bits).flatten(-2), scales.squeeze(-1)",
         "test": "test_quantize_chooses_codes_for_the_scales_as_stored",
@@ -103,7 +103,7 @@ MISTAKES = [
     {
         "name": "the scale not applied",
         "week": 5,
-        "file": "quantization.py",
+        "file": "quantization/absmax.py",
         "old": "(groups.float() * scales.unsqueeze(-1)).flatten(-2)",
         "new": "groups.double().flatten(-2)",
         "test": "test_dequantize_multiplies_codes_by_their_scale",
@@ -112,7 +112,7 @@ MISTAKES = [
     {
         "name": "the scale of the wrong group",
         "week": 5,
-        "file": "quantization.py",
+        "file": "quantization/absmax.py",
         "old": "(groups.float() * scales.unsqueeze(-1)).flatten(-2)",
         "new": "codes * scales.repeat(1, D // G)",
         "test": "test_dequantize_gives_each_group_its_scale",
@@ -121,7 +121,7 @@ MISTAKES = [
     {
         "name": "groups of strangers in place of neighbours",
         "week": 5,
-        "file": "quantization.py",
+        "file": "quantization/absmax.py",
         "old": "return weights.unflatten(-1, (-1, int(group_size)))",
         "new": "return weights.unflatten(-1, (int(group_size), -1)).transpose(-1, -2)",
         "test": "test_quantize_gives_each_group_its_own_scale",
@@ -130,7 +130,7 @@ MISTAKES = [
     {
         "name": "the bits of the scale forgotten",
         "week": 5,
-        "file": "quantization.py",
+        "file": "quantization/absmax.py",
         "old": "return bits + scale_bits / group_size",
         "new": "return bits",
         "test": "test_bits_per_weight_adds_the_share_of_the_scale",
@@ -139,7 +139,7 @@ MISTAKES = [
     {
         "name": "nibble order swapped when packing",
         "week": 5,
-        "file": "packing.py",
+        "file": "quantization/packing.py",
         "old": "return even | odd << 4",
         "new": "return odd | even << 4",
         "test": "test_pack_nibbles_puts_two_codes_into_a_byte",
@@ -148,7 +148,7 @@ MISTAKES = [
     {
         "name": "no offset when packing",
         "week": 5,
-        "file": "packing.py",
+        "file": "quantization/packing.py",
         "old": "(codes + 8).to(torch.uint8)",
         "new": "(codes & 15).to(torch.uint8)",
         "test": "test_pack_nibbles_puts_two_codes_into_a_byte",
@@ -157,7 +157,7 @@ MISTAKES = [
     {
         "name": "nibble order swapped when unpacking",
         "week": 5,
-        "file": "packing.py",
+        "file": "quantization/packing.py",
         "old": "torch.stack([packed & 15, packed >> 4], dim=-1)",
         "new": "torch.stack([packed >> 4, packed & 15], dim=-1)",
         "test": "test_unpack_nibbles_gives_the_codes_back_in_order",
@@ -166,7 +166,7 @@ MISTAKES = [
     {
         "name": "all low halves before all high ones",
         "week": 5,
-        "file": "packing.py",
+        "file": "quantization/packing.py",
         "old": "torch.stack([packed & 15, packed >> 4], dim=-1).flatten(-2)",
         "new": "torch.cat([packed & 15, packed >> 4], dim=-1)",
         "test": "test_unpack_nibbles_gives_the_codes_back_in_order",
@@ -175,7 +175,7 @@ MISTAKES = [
     {
         "name": "the scale not applied in a layer",
         "week": 5,
-        "file": "quantized_matmul.py",
+        "file": "quantization/matmul.py",
         "old": "F.linear(x, dequantize(block, block_scales).to(x.dtype))",
         "new": "F.linear(x, block.to(x.dtype))",
         "test": "test_plain_matmul_multiplies_by_the_weights_that_the_codes_stand_for",
@@ -184,7 +184,7 @@ MISTAKES = [
     {
         "name": "channel scales multiplied into the input",
         "week": 5,
-        "file": "quantized_linear.py",
+        "file": "quantization/linear.py",
         "old": "            x = x / self.channel_scales.to(x.dtype)\n        weights =",
         "new": "            x = x * self.channel_scales.to(x.dtype)\n        weights =",
         "test": "test_a_quantized_layer_divides_its_inputs_by_the_channel_scales",
@@ -193,7 +193,7 @@ MISTAKES = [
     {
         "name": "one cache scale for all heads",
         "week": 5,
-        "file": "quantized_cache.py",
+        "file": "cache/quantized.py",
         "old": "quantize(new.detach(), 8, scale_dtype=_SCALE_DTYPE)",
         "new": "(lambda s: ((new / s).round().clamp(-127, 127), s.expand(*new.shape[:3], 1)))(new.abs().amax() / 127)",
         "test": "test_update_of_an_int8_cache_gives_each_head_of_each_position_a_scale",
@@ -202,7 +202,7 @@ MISTAKES = [
     {
         "name": "the past read with the newest scale",
         "week": 5,
-        "file": "quantized_cache.py",
+        "file": "cache/quantized.py",
         "old": "dequantize(codes[:, :, :end], scales[:, :, :end])",
         "new": "dequantize(codes[:, :, :end], scales[:, :, end - 1 : end])",
         "test": "test_update_of_an_int8_cache_returns_the_past_and_the_new_positions",
@@ -211,7 +211,7 @@ MISTAKES = [
     {
         "name": "no error compensation",
         "week": 5,
-        "file": "calibrated_rounding.py",
+        "file": "quantization/gptq_rounding.py",
         "old": "        W[:, j + 1 :] -= error * U[j, j + 1 :]\n",
         "new": "",
         "test": "test_gptq_equals_solving_for_the_columns_left_at_every_step",
@@ -220,7 +220,7 @@ MISTAKES = [
     {
         "name": "errors added in place of taken out",
         "week": 5,
-        "file": "calibrated_rounding.py",
+        "file": "quantization/gptq_rounding.py",
         "old": "W[:, j + 1 :] -= error * U[j, j + 1 :]",
         "new": "W[:, j + 1 :] += error * U[j, j + 1 :]",
         "test": "test_gptq_equals_solving_for_the_columns_left_at_every_step",
@@ -229,7 +229,7 @@ MISTAKES = [
     {
         "name": "the error not divided by the diagonal",
         "week": 5,
-        "file": "calibrated_rounding.py",
+        "file": "quantization/gptq_rounding.py",
         "old": ".double()) / U[j, j]",
         "new": ".double())",
         "test": "test_gptq_equals_solving_for_the_columns_left_at_every_step",
@@ -238,7 +238,7 @@ MISTAKES = [
     {
         "name": "the group's scales from the original weights",
         "week": 5,
-        "file": "calibrated_rounding.py",
+        "file": "quantization/gptq_rounding.py",
         "old": "absmax_scales(W[:, j : j + size], bits)",
         "new": "absmax_scales(weights[:, j : j + size], bits)",
         "test": "test_gptq_takes_a_group_s_scales_when_it_is_reached",
@@ -247,7 +247,7 @@ MISTAKES = [
     {
         "name": "the factor of H in place of its inverse's",
         "week": 5,
-        "file": "calibrated_rounding.py",
+        "file": "quantization/gptq_rounding.py",
         "old": "torch.linalg.cholesky(torch.cholesky_inverse(torch.linalg.cholesky(H)), upper=True)",
         "new": "torch.linalg.cholesky(H, upper=True)",
         "test": "test_gptq_equals_solving_for_the_columns_left_at_every_step",
@@ -256,7 +256,7 @@ MISTAKES = [
     {
         "name": "channel scales upside down",
         "week": 5,
-        "file": "calibrated_rounding.py",
+        "file": "quantization/awq_rounding.py",
         "old": "c = magnitude ** (step / _ALPHAS)",
         "new": "c = magnitude ** -(step / _ALPHAS)",
         "test": "test_channel_scales_are_those_with_the_smallest_output_error",
@@ -265,7 +265,7 @@ MISTAKES = [
     {
         "name": "channel scales not searched for",
         "week": 5,
-        "file": "calibrated_rounding.py",
+        "file": "quantization/awq_rounding.py",
         "old": "return min(candidates, key=lambda candidate: candidate[0])[1]",
         "new": "return candidates[-1][1]",
         "test": "test_channel_scales_are_those_with_the_smallest_output_error",
@@ -274,7 +274,7 @@ MISTAKES = [
     {
         "name": "a dead input gets the channel scale 0",
         "week": 5,
-        "file": "calibrated_rounding.py",
+        "file": "quantization/awq_rounding.py",
         "old": "    magnitude = magnitude.clamp(min=_SMALLEST_SHARE * magnitude.max().item() or 1.0)\n",
         "new": "",
         "test": "test_channel_scales_of_dead_inputs_can_be_divided_by",
@@ -283,7 +283,7 @@ MISTAKES = [
     {
         "name": "the error of the weights in place of the outputs'",
         "week": 5,
-        "file": "calibrated_rounding.py",
+        "file": "quantization/gptq_rounding.py",
         "old": "return (X @ (W - approximation.double()).T).norm().item() / size",
         "new": "return ((W - approximation.double()).norm() / W.norm()).item()",
         "test": "test_output_error_weighs_each_column_by_its_inputs",
@@ -292,7 +292,7 @@ MISTAKES = [
     {
         "name": "scales shrunken without a look at the inputs",
         "week": 5,
-        "file": "calibrated_rounding.py",
+        "file": "quantization/awq_rounding.py",
         "old": 'torch.einsum("ogi,gij,ogj->og", E, H, E)',
         "new": "(E * E).sum(-1)",
         "test": "test_shrunken_scales_are_the_best_of_eleven_for_each_group",
@@ -301,7 +301,7 @@ MISTAKES = [
     {
         "name": "all scales shrunken alike",
         "week": 5,
-        "file": "calibrated_rounding.py",
+        "file": "quantization/awq_rounding.py",
         "old": 'torch.einsum("ogi,gij,ogj->og", E, H, E)',
         "new": 'torch.einsum("ogi,gij,ogj->og", E, H, E).sum().expand(E.shape[:2])',
         "test": "test_shrunken_scales_are_the_best_of_eleven_for_each_group",

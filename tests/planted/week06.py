@@ -14,7 +14,7 @@ _EQUALLY_LONG = "test_rows_of_unequal_length_do_not_see_each_other_s_positions"
 # file, name, what stands there, what is planted, the test meant for it, a part of its message
 _PLANTED = [
     (
-        "paging.py",
+        "paging/blocks.py",
         "an allocated block stays on the free list",
         "block = self._free.pop()",
         "block = self._free[-1]",
@@ -22,7 +22,7 @@ _PLANTED = [
         "given out twice",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "an allocated block without a holder",
         "self._references[block] = 1",
         "self._references[block] = 0",
@@ -30,7 +30,7 @@ _PLANTED = [
         "has one holder",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "blocks taken from the other end",
         "block = self._free.pop()",
         "block = self._free.pop(0)",
@@ -38,7 +38,7 @@ _PLANTED = [
         "the free blocks are a stack",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "a block freed twice unnoticed",
         'raise ValueError(f"block {block} is free already; freed twice, it would be given to two requests")',
         "self._references[block] = 1",
@@ -46,7 +46,7 @@ _PLANTED = [
         "freed twice unnoticed",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "share without a count",
         "self._references[block] += 1",
         "pass",
@@ -54,7 +54,7 @@ _PLANTED = [
         "count the second",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "free although others hold the block",
         "if not self._references[block]:",
         "if True:",
@@ -62,7 +62,7 @@ _PLANTED = [
         "although somebody holds it",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "// and % swapped in the slot",
         "blocks[p // size] * size + p % size",
         "blocks[p % size] * size + p // size",
@@ -70,7 +70,7 @@ _PLANTED = [
         "// and % are swapped",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "the place before the block",
         "blocks[p // size] * size + p % size",
         "blocks[p // size] + p % size * size",
@@ -78,7 +78,7 @@ _PLANTED = [
         "times block_size",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "positions taken for slots",
         "blocks[p // size] * size + p % size",
         "p",
@@ -86,7 +86,7 @@ _PLANTED = [
         "a position is not a slot",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "a block one position early",
         "while len(self.blocks) * self.block_size < self.length:",
         "while len(self.blocks) * self.block_size <= self.length:",
@@ -94,7 +94,7 @@ _PLANTED = [
         "one position early",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "blocks taken before all are known to be there",
         "        needed = self.blocks_needed(n)\n        if needed > self.allocator.n_free:",
         "        needed = 0\n        if needed > self.allocator.n_free:",
@@ -102,7 +102,7 @@ _PLANTED = [
         "ask first",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "copy on write forgotten",
         "        if self._must_copy(n):\n",
         "        if False:\n",
@@ -110,7 +110,7 @@ _PLANTED = [
         "copy on write",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "the copy the wrong way round",
         "copies.append((shared, own))",
         "copies.append((own, shared))",
@@ -118,7 +118,7 @@ _PLANTED = [
         "the wrong way round",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "an empty free list popped",
         "        if not self._free:\n",
         "        if False:\n",
@@ -126,7 +126,7 @@ _PLANTED = [
         "raise OutOfBlocks, which says so",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "a copy that keeps its reference to the shared block",
         "            self.allocator.free(shared)\n",
         "",
@@ -134,7 +134,7 @@ _PLANTED = [
         "gives its reference back",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "a copy that nobody makes",
         "copies.append((shared, own))",
         "pass",
@@ -142,7 +142,7 @@ _PLANTED = [
         "the content has to be copied",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "a copy behind a full block",
         "return n > 0 and self.length % self.block_size > 0 and self.allocator",
         "return n > 0 and self.length > 0 and self.allocator",
@@ -150,7 +150,7 @@ _PLANTED = [
         "begins a new block",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "a fork that does not count",
         "            self.allocator.share(block)\n        twin",
         "            pass\n        twin",
@@ -158,7 +158,7 @@ _PLANTED = [
         "one more holder",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "a fork with new blocks",
         "twin.blocks, twin.length = list(self.blocks), self.length",
         "twin.blocks, twin.length = [self.allocator.allocate() for _ in self.blocks], self.length",
@@ -166,7 +166,7 @@ _PLANTED = [
         "reads the same blocks",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "one list for both forks",
         "twin.blocks, twin.length = list(self.blocks), self.length",
         "twin.blocks, twin.length = self.blocks, self.length",
@@ -174,7 +174,7 @@ _PLANTED = [
         "one list for both",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "truncate keeps a block too many",
         "keep = blocks_for(length, self.block_size)",
         "keep = length // self.block_size + 1",
@@ -182,7 +182,7 @@ _PLANTED = [
         "a block too many was kept",
     ),
     (
-        "paging.py",
+        "paging/blocks.py",
         "truncate frees a block too many",
         "keep = blocks_for(length, self.block_size)",
         "keep = length // self.block_size",
@@ -190,7 +190,7 @@ _PLANTED = [
         "round up",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "the last one waiting admitted first",
         "request = self.waiting[0]",
         "self.waiting.reverse()\n            request = self.waiting[0]",
@@ -198,7 +198,7 @@ _PLANTED = [
         "the last of the line was served first",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "a newcomer without its positions",
         "            request.table.append(n)\n            plan.work.append(Work(request, n))\n            budget -= n",
         "            plan.work.append(Work(request, n))\n            budget -= n",
@@ -206,7 +206,7 @@ _PLANTED = [
         "have to be reserved",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "a request that overtakes",
         "            if not self._may_fit(request):\n                return\n",
         "            if not self._may_fit(request):\n"
@@ -218,7 +218,7 @@ _PLANTED = [
         "overtook",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "room for a chunk only",
         "            if not self._may_fit(request):\n                return\n            self._take_prefix(request)\n"
         "            if not self._free_up(request.table.blocks_needed(request.n_pending)):",
@@ -228,7 +228,7 @@ _PLANTED = [
         "only its first chunk fits",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "room kept back",
         "if not self._free_up(request.table.blocks_needed(request.n_pending)):",
         "if not self._free_up(request.table.blocks_needed(request.n_pending) + 1):",
@@ -236,7 +236,7 @@ _PLANTED = [
         "exactly",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "a budget for each newcomer",
         "            plan.work.append(Work(request, n))\n            budget -= n",
         "            plan.work.append(Work(request, n))",
@@ -244,7 +244,7 @@ _PLANTED = [
         "for all newcomers together",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "max_running counts newcomers alone",
         "len(self.running) < self.max_running and",
         "len(plan.admitted) < self.max_running and",
@@ -252,7 +252,7 @@ _PLANTED = [
         "r runs already",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "the prefix cache not asked",
         "            self._take_prefix(request)\n",
         "",
@@ -260,7 +260,7 @@ _PLANTED = [
         "are in the prefix cache",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "what the prefix cache spared not counted",
         "            request.n_prefix_tokens += request.n_computed\n",
         "",
@@ -268,7 +268,7 @@ _PLANTED = [
         "in its n_prefix_tokens",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "a whole prompt found and nothing left to run",
         "limit=len(request.tokens) - 1)",
         "limit=len(request.tokens))",
@@ -276,7 +276,7 @@ _PLANTED = [
         "nothing is left to run",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "one that waits keeps its prefix",
         "                self._forget_blocks(request)\n                return\n",
         "                return\n",
@@ -284,7 +284,7 @@ _PLANTED = [
         "one that waits holds nothing",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "the cache evicted in vain",
         "if missing > 0 and self.prefix is not None and self.prefix.n_evictable >= missing:\n"
         "            self.prefix.evict(missing)",
@@ -294,7 +294,7 @@ _PLANTED = [
         "lost in vain",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "more evicted than needed",
         "self.prefix.evict(missing)",
         "self.prefix.evict(n_blocks)",
@@ -302,7 +302,7 @@ _PLANTED = [
         "keep what can be kept",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "preempt loses what was written",
         "        request.draft = []\n        request.n_preemptions += 1",
         "        del request.tokens[request.n_computed or 1 :]\n"
@@ -311,7 +311,7 @@ _PLANTED = [
         "what it has written is kept",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "preempt keeps n_computed",
         "        self.running.remove(request)\n        self._forget_blocks(request)",
         "        self.running.remove(request)\n        request.table.release()",
@@ -319,7 +319,7 @@ _PLANTED = [
         "all of it has to run again",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "preempt keeps the blocks",
         "        self.running.remove(request)\n        self._forget_blocks(request)",
         "        self.running.remove(request)\n        request.n_computed = 0",
@@ -327,7 +327,7 @@ _PLANTED = [
         "holds no block",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "preempted to the end of the line",
         "self.waiting.appendleft(request)",
         "self.waiting.append(request)",
@@ -335,7 +335,7 @@ _PLANTED = [
         "first come first served",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "a draft kept through a preemption",
         "        request.draft = []\n        request.n_preemptions += 1",
         "        request.n_preemptions += 1",
@@ -343,7 +343,7 @@ _PLANTED = [
         "drafted tokens are no part of the text",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "the first one preempted",
         "victim = self.running[-1]",
         "victim = self.running[0]",
@@ -351,7 +351,7 @@ _PLANTED = [
         "the first was preempted",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "a prompt before those that decode",
         "budget if request.is_decoding else min(budget, for_prompts))",
         "budget)",
@@ -359,7 +359,7 @@ _PLANTED = [
         "had to wait",
     ),
     (
-        "scheduler.py",
+        "engine/scheduler.py",
         "a refused draft keeps its block",
         "        request.table.truncate(n_computed)\n",
         "",
@@ -367,7 +367,7 @@ _PLANTED = [
         "refused drafted tokens are held still",
     ),
     (
-        "varlen_batch.py",
+        "engine/varlen_batch.py",
         "the mask hides a position too many",
         "> last_seen[..., None]",
         ">= last_seen[..., None]",
@@ -375,7 +375,7 @@ _PLANTED = [
         "one position too many",
     ),
     (
-        "varlen_batch.py",
+        "engine/varlen_batch.py",
         "the mask hides a position too few",
         "> last_seen[..., None]",
         "> last_seen[..., None] + 1",
@@ -383,7 +383,7 @@ _PLANTED = [
         "length off by one in the mask",
     ),
     (
-        "varlen_batch.py",
+        "engine/varlen_batch.py",
         "wrong group's table",
         "        self._sizes = [",
         "        first = self._rows[0].tables\n"
@@ -395,7 +395,7 @@ _PLANTED = [
         "wrong group's table",
     ),
     (
-        "varlen_batch.py",
+        "engine/varlen_batch.py",
         "filled up with block 0",
         "*row[:1] * (n_blocks",
         "*[0] * (n_blocks",
@@ -403,7 +403,7 @@ _PLANTED = [
         "filled up with another's block",
     ),
     (
-        "engine.py",
+        "engine/engine.py",
         "dice shared between requests",
         "next(self._ids), Dice(seed), ",
         "next(self._ids), self.__dict__.setdefault('dice', Dice(seed)), ",
@@ -411,7 +411,7 @@ _PLANTED = [
         "dice shared between requests",
     ),
     (
-        "engine.py",
+        "engine/engine.py",
         "blocks counted when those that ended have given theirs back",
         "        record = StepRecord.of(plan, self.scheduler, started, model_seconds)\n"
         "        outputs = self._postprocess(outcomes)\n",
@@ -421,7 +421,7 @@ _PLANTED = [
         "had given their blocks back",
     ),
     (
-        "model_runner.py",
+        "engine/model_runner.py",
         "NaN of a chunk into the prefix cache",
         "if not all(finite[start:stop]):",
         "if n_drafted >= 0 and not all(finite[start:stop]):",
@@ -429,7 +429,7 @@ _PLANTED = [
         "hold NaN or infinity",
     ),
     (
-        "model_runner.py",
+        "engine/model_runner.py",
         "a draft that remembers refused tokens",
         "            source.truncate(min(request.n_computed, source.length))\n",
         "",

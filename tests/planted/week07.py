@@ -4,7 +4,7 @@ MISTAKES = [
     {
         "name": "tokens behind the first difference reused",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "        if old != new:\n            break\n        n_equal += 1",
         "new": "        n_equal += old == new",
         "test": "test_reusable_prefix_tokens_end_at_the_first_token_that_differs",
@@ -13,7 +13,7 @@ MISTAKES = [
     {
         "name": "the whole prompt reused",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "in zip(cached, prompt[:-1], strict=False):",
         "new": "in zip(cached, prompt, strict=False):",
         "test": "test_reusable_prefix_tokens_leave_one_position_to_run",
@@ -22,7 +22,7 @@ MISTAKES = [
     {
         "name": "reuse at any length, whatever the granularity",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "return n_equal - n_equal % granularity",
         "new": "return n_equal",
         "test": "test_reusable_prefix_tokens_are_whole_multiples_of_the_granularity",
@@ -31,7 +31,7 @@ MISTAKES = [
     {
         "name": "reuse rounded up to the granularity",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "return n_equal - n_equal % granularity",
         "new": "return -(-n_equal // granularity) * granularity",
         "test": "test_reusable_prefix_tokens_are_whole_multiples_of_the_granularity",
@@ -40,7 +40,7 @@ MISTAKES = [
     {
         "name": "found blocks not pinned",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "            self.blocks.share(node.block)\n            node.last_used = now\n            found",
         "new": "            node.last_used = now\n            found",
         "test": "test_match_pins_every_block_once_for_the_caller",
@@ -49,7 +49,7 @@ MISTAKES = [
     {
         "name": "a match does not count as use",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "            self.blocks.share(node.block)\n            node.last_used = now\n            found",
         "new": "            self.blocks.share(node.block)\n            found",
         "test": "test_match_counts_what_it_finds_as_used_now",
@@ -58,7 +58,7 @@ MISTAKES = [
     {
         "name": "the limit of a match ignored",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "in whole_blocks(tokens[:limit], self.block_size):",
         "new": "in whole_blocks(tokens, self.block_size):",
         "test": "test_match_finds_no_more_tokens_than_the_limit",
@@ -67,7 +67,7 @@ MISTAKES = [
     {
         "name": "the end of a prompt matched by part of a block",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "        for key in whole_blocks(tokens[:limit], self.block_size):\n"
         "            node = node.children.get(key)\n",
         "new": "        for start in range(0, min(limit, len(tokens)), self.block_size):\n"
@@ -79,7 +79,7 @@ MISTAKES = [
     {
         "name": "off-loaded blocks not brought back",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "if node is None or not self._bring_back(node):",
         "new": "if node is None or node.block is None:",
         "test": "test_match_brings_back_what_was_off_loaded",
@@ -88,7 +88,7 @@ MISTAKES = [
     {
         "name": "the tree holds no reference of its own",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "                self.blocks.share(block)\n                self._place(node, block)",
         "new": "                self._place(node, block)",
         "test": "test_insert_takes_one_reference_of_every_whole_block",
@@ -97,7 +97,7 @@ MISTAKES = [
     {
         "name": "a block that is not full kept",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "in zip(whole_blocks(tokens, self.block_size), blocks, strict=False):",
         "new": "in zip(whole_blocks([*tokens, 0], self.block_size), blocks, strict=False):",
         "test": "test_insert_takes_one_reference_of_every_whole_block",
@@ -106,7 +106,7 @@ MISTAKES = [
     {
         "name": "the caller's duplicates returned",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "            path.append(node.block)",
         "new": "            path.append(block)",
         "test": "test_insert_keeps_the_block_that_the_tree_has",
@@ -115,7 +115,7 @@ MISTAKES = [
     {
         "name": "an insertion does not count as use",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "            node.last_used = now\n            if node.block is None:",
         "new": "            if node.block is None:",
         "test": "test_insert_counts_the_whole_path_as_used_now",
@@ -124,7 +124,7 @@ MISTAKES = [
     {
         "name": "blocks shared without the prefix before them",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "            node = node.children.setdefault(key, Node(key, node))",
         "new": "            node = self.root.children.setdefault(key, Node(key, self.root))",
         "test": "test_insert_branches_where_texts_part",
@@ -133,7 +133,7 @@ MISTAKES = [
     {
         "name": "pinned blocks evicted",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "            if self.blocks.references(leaf.block) > 1:\n                pinned",
         "new": "            if self.blocks.references(leaf.block) > 10:\n                pinned",
         "test": "test_evict_leaves_pinned_blocks_alone_until_they_are_released",
@@ -142,7 +142,7 @@ MISTAKES = [
     {
         "name": "a pinned block never evicted again",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "        for leaf in pinned:\n            self._device_leaves.add(leaf)\n",
         "new": "",
         "test": "test_evict_leaves_pinned_blocks_alone_until_they_are_released",
@@ -151,7 +151,7 @@ MISTAKES = [
     {
         "name": "the most recently used evicted",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "(leaf := self._device_leaves.pop()) is not None:",
         "new": "(leaf := max((x for x in self._on_device if x.is_device_leaf), key=lambda x: x.last_used)):",
         "test": "test_evict_frees_the_least_recently_used_first",
@@ -160,7 +160,7 @@ MISTAKES = [
     {
         "name": "the oldest evicted, however recently it was used",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "(leaf := self._device_leaves.pop()) is not None:",
         "new": "(leaf := next((x for x in self._on_device if x.is_device_leaf), None)) is not None:",
         "test": "test_evict_frees_the_least_recently_used_first",
@@ -169,7 +169,7 @@ MISTAKES = [
     {
         "name": "a stem evicted before its leaves",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "(leaf := self._device_leaves.pop()) is not None:",
         "new": "(leaf := next(iter(self._on_device), None)) is not None:",
         "test": "test_evict_frees_leaves_before_what_they_stand_on",
@@ -178,7 +178,7 @@ MISTAKES = [
     {
         "name": "a search through all blocks for each one freed",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "(leaf := self._device_leaves.pop()) is not None:",
         "new": "(leaf := min((x for x in self._on_device if x.is_device_leaf and "
         "self.blocks.references(x.block) == 1), key=lambda x: x.last_used, default=None)):",
@@ -188,7 +188,7 @@ MISTAKES = [
     {
         "name": "what was asked for returned, not what was freed",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/radix_cache.py",
         "old": "        return n_freed\n",
         "new": "        return n\n",
         "test": "test_evict_frees_as_many_as_asked_and_says_how_many",
@@ -197,7 +197,7 @@ MISTAKES = [
     {
         "name": "routing by load alone",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/routing.py",
         "old": "key=lambda i: (replicas[i].cached_tokens(prompt), -replicas[i].load, -i))",
         "new": "key=lambda i: (-replicas[i].load, replicas[i].cached_tokens(prompt), -i))",
         "test": "test_route_by_prefix_goes_where_most_of_the_prompt_is_cached",
@@ -206,7 +206,7 @@ MISTAKES = [
     {
         "name": "routing by the cache alone",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/routing.py",
         "old": "key=lambda i: (replicas[i].cached_tokens(prompt), -replicas[i].load, -i))",
         "new": "key=lambda i: (replicas[i].cached_tokens(prompt), -i))",
         "test": "test_route_by_prefix_takes_the_least_load_of_equals_then_the_first",
@@ -215,7 +215,7 @@ MISTAKES = [
     {
         "name": "no guard against overload",
         "week": 7,
-        "file": "prefix.py",
+        "file": "paging/routing.py",
         "old": "if replica.load <= heaviest]",
         "new": "if True]",
         "test": "test_route_by_prefix_passes_over_a_replica_with_too_much_extra_load",
@@ -224,7 +224,7 @@ MISTAKES = [
     {
         "name": "the write surcharge forgotten",
         "week": 7,
-        "file": "pricing.py",
+        "file": "budget/pricing.py",
         "old": "(read_factor if hit else write_factor)",
         "new": "(read_factor if hit else 1)",
         "test": "test_prompt_cache_cost_of_100_requests_is_written_once_and_read_99_times",
@@ -233,7 +233,7 @@ MISTAKES = [
     {
         "name": "fresh tokens cached as well",
         "week": 7,
-        "file": "pricing.py",
+        "file": "budget/pricing.py",
         "old": "billed_tokens += plain_tokens + cached_tokens * (read_factor if hit else write_factor)",
         "new": "billed_tokens += (plain_tokens + cached_tokens) * (read_factor if hit else write_factor)",
         "test": "test_prompt_cache_cost_of_100_requests_is_written_once_and_read_99_times",
@@ -242,7 +242,7 @@ MISTAKES = [
     {
         "name": "time to live counted from the write",
         "week": 7,
-        "file": "pricing.py",
+        "file": "budget/pricing.py",
         "old": "        last_use = arrival\n",
         "new": "        last_use = last_use if hit else arrival\n",
         "test": "test_prompt_cache_cost_renews_the_time_to_live_at_each_use",
@@ -251,7 +251,7 @@ MISTAKES = [
     {
         "name": "time to live ignored",
         "week": 7,
-        "file": "pricing.py",
+        "file": "budget/pricing.py",
         "old": "hit = last_use is not None and arrival - last_use <= time_to_live_seconds",
         "new": "hit = last_use is not None",
         "test": "test_prompt_cache_cost_of_rare_use_pays_for_writing_and_never_reads",
@@ -260,7 +260,7 @@ MISTAKES = [
     {
         "name": "granularity ignored in the price",
         "week": 7,
-        "file": "pricing.py",
+        "file": "budget/pricing.py",
         "old": "cached_tokens = n_shared_tokens - n_shared_tokens % granularity_tokens",
         "new": "cached_tokens = n_shared_tokens",
         "test": "test_prompt_cache_cost_caches_whole_multiples_of_the_granularity_only",
@@ -269,7 +269,7 @@ MISTAKES = [
     {
         "name": "the part below a unit not paid for",
         "week": 7,
-        "file": "pricing.py",
+        "file": "budget/pricing.py",
         "old": "plain_tokens = n_shared_tokens - cached_tokens + n_fresh_tokens",
         "new": "plain_tokens = n_fresh_tokens",
         "test": "test_prompt_cache_cost_caches_whole_multiples_of_the_granularity_only",

@@ -4,7 +4,7 @@ MISTAKES = [
     {
         "name": "softmax before top-k without renormalising",
         "week": 8,
-        "file": "moe.py",
+        "file": "model/moe.py",
         "old": "best[..., :k].softmax(dim=-1)",
         "new": "best.softmax(dim=-1)[..., :k]",
         "test": "test_route_of_the_worked_example_shares_62_to_38",
@@ -13,7 +13,7 @@ MISTAKES = [
     {
         "name": "the weakest experts instead of the strongest",
         "week": 8,
-        "file": "moe.py",
+        "file": "model/moe.py",
         "old": "descending=True, stable=True",
         "new": "descending=False, stable=True",
         "test": "test_route_puts_the_strongest_expert_first",
@@ -22,7 +22,7 @@ MISTAKES = [
     {
         "name": "a sort that does not keep the order of equal logits",
         "week": 8,
-        "file": "moe.py",
+        "file": "model/moe.py",
         "old": "best, experts = logits.sort(dim=-1, descending=True, stable=True)",
         "new": "best, experts = (t.flip(-1) for t in logits.sort(dim=-1, stable=True))",
         "test": "test_route_takes_the_lower_id_of_equal_logits",
@@ -31,7 +31,7 @@ MISTAKES = [
     {
         "name": "NaN in the router's scores taken for a score",
         "week": 8,
-        "file": "moe.py",
+        "file": "model/moe.py",
         "old": "if not logits.isfinite().all():",
         "new": "if False:",
         "test": "test_route_refuses_logits_that_are_no_numbers",
@@ -40,7 +40,7 @@ MISTAKES = [
     {
         "name": "shares not applied",
         "week": 8,
-        "file": "moe.py",
+        "file": "model/moe.py",
         "old": "index_select(0, order.argsort()).unflatten(0, (-1, k))",
         "new": "index_select(0, order.argsort()).unflatten(0, (-1, k)) / shares.unsqueeze(-1)",
         "test": "test_mix_experts_equals_a_loop_over_positions",
@@ -49,7 +49,7 @@ MISTAKES = [
     {
         "name": "expert outputs left in the order of the experts",
         "week": 8,
-        "file": "moe.py",
+        "file": "model/moe.py",
         "old": "    y = y.index_select(0, order.argsort())",
         "new": "    y = y",
         "test": "test_mix_experts_equals_a_loop_over_positions",
@@ -58,7 +58,7 @@ MISTAKES = [
     {
         "name": "the sort applied a second time instead of undone",
         "week": 8,
-        "file": "moe.py",
+        "file": "model/moe.py",
         "old": "order.argsort())",
         "new": "order)",
         "test": "test_mix_experts_equals_a_loop_over_positions_in_every_shape",
@@ -67,7 +67,7 @@ MISTAKES = [
     {
         "name": "a run of an expert for every position",
         "week": 8,
-        "file": "moe.py",
+        "file": "model/moe.py",
         "old": "    k, chosen = experts.shape[1], experts.flatten()\n",
         "new": "    k, chosen = experts.shape[1], experts.flatten()\n"
         "    y = torch.stack([run(e, x[i // k].unsqueeze(0))[0] for i, e in enumerate(chosen.tolist())])\n"
@@ -78,7 +78,7 @@ MISTAKES = [
     {
         "name": "every expert run over everything",
         "week": 8,
-        "file": "moe.py",
+        "file": "model/moe.py",
         "old": "        return mix_experts(rows, experts, shares, self.run_expert).view_as(x)",
         "new": "        every = torch.stack([self.run_expert(e, rows) for e in range(self.n_experts)], dim=1)\n"
         "        weights = torch.zeros_like(every[..., 0]).scatter(1, experts, shares)\n"
@@ -89,7 +89,7 @@ MISTAKES = [
     {
         "name": "positions of different texts mixed up",
         "week": 8,
-        "file": "moe.py",
+        "file": "model/moe.py",
         "old": "rows = x.flatten(0, 1)",
         "new": "rows = x.transpose(0, 1).flatten(0, 1)",
         "test": "test_moe_forward_equals_a_loop_over_positions",
@@ -98,7 +98,7 @@ MISTAKES = [
     {
         "name": "only active parameters counted as memory",
         "week": 8,
-        "file": "mixture.py",
+        "file": "budget/experts.py",
         "old": "ParameterCounts(shared_params + n_experts * expert_params,",
         "new": "ParameterCounts(shared_params + k * expert_params,",
         "test": "test_parameter_counts_of_16_experts_of_which_a_token_uses_2",
@@ -107,7 +107,7 @@ MISTAKES = [
     {
         "name": "shared parameters left out of the active ones",
         "week": 8,
-        "file": "mixture.py",
+        "file": "budget/experts.py",
         "old": " shared_params + k * expert_params)",
         "new": " k * expert_params)",
         "test": "test_parameter_counts_of_16_experts_of_which_a_token_uses_2",
@@ -116,7 +116,7 @@ MISTAKES = [
     {
         "name": "used experts returned as the unused",
         "week": 8,
-        "file": "mixture.py",
+        "file": "budget/experts.py",
         "old": "return n_experts * math.pow(1 - k / n_experts, n_positions)",
         "new": "return n_experts - n_experts * math.pow(1 - k / n_experts, n_positions)",
         "test": "test_expected_unused_experts_of_256_positions_are_a_twelfth_of_one",
@@ -125,7 +125,7 @@ MISTAKES = [
     {
         "name": "a position's experts drawn with repetition",
         "week": 8,
-        "file": "mixture.py",
+        "file": "budget/experts.py",
         "old": "math.pow(1 - k / n_experts, n_positions)",
         "new": "math.pow(1 - 1 / n_experts, k * n_positions)",
         "test": "test_expected_unused_experts_of_small_batches",
@@ -134,7 +134,7 @@ MISTAKES = [
     {
         "name": "idle experts left out of the mean load",
         "week": 8,
-        "file": "mixture.py",
+        "file": "budget/experts.py",
         "old": "return max(counts) * len(counts) / total",
         "new": "return max(counts) * sum(1 for count in counts if count) / total",
         "test": "test_load_imbalance_is_the_busiest_over_the_mean",

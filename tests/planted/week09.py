@@ -4,7 +4,7 @@ MISTAKES = [
     {
         "name": "no rescaling when the maximum grows",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "correction, weights = (state.maximum - shift).exp(), (scores - shift).exp()",
         "new": "correction, weights = torch.ones_like(shift), (scores - shift).exp()",
         "test": "test_online_softmax_rescales_what_it_has_when_the_maximum_grows",
@@ -13,7 +13,7 @@ MISTAKES = [
     {
         "name": "the denominator of an online softmax not rescaled",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "total = state.total * correction + weights",
         "new": "total = state.total + weights",
         "test": "test_online_softmax_rescales_what_it_has_when_the_maximum_grows",
@@ -22,7 +22,7 @@ MISTAKES = [
     {
         "name": "the numerator of an online softmax not rescaled",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "state.weighted * correction + weighted_sum",
         "new": "state.weighted + weighted_sum",
         "test": "test_online_softmax_rescales_what_it_has_when_the_maximum_grows",
@@ -31,7 +31,7 @@ MISTAKES = [
     {
         "name": "the rescaling upside down",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "correction, weights = (state.maximum - shift).exp()",
         "new": "correction, weights = (shift - state.maximum).exp().nan_to_num(0, 0)",
         "test": "test_online_softmax_rescales_what_it_has_when_the_maximum_grows",
@@ -40,7 +40,7 @@ MISTAKES = [
     {
         "name": "the maximum of the last piece only",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "maximum = torch.maximum(state.maximum, scores.amax(dim=-1, keepdim=True))",
         "new": "maximum = scores.amax(dim=-1, keepdim=True)",
         "test": "test_online_softmax_keeps_the_maximum_when_the_next_scores_are_smaller",
@@ -49,7 +49,7 @@ MISTAKES = [
     {
         "name": "exponentials without the maximum subtracted",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "    shift = maximum.masked_fill(maximum == -torch.inf, 0)  # -inf - -inf would be NaN\n",
         "new": "    shift = torch.zeros_like(maximum)\n",
         "test": "test_online_softmax_does_not_overflow",
@@ -58,7 +58,7 @@ MISTAKES = [
     {
         "name": "minus infinity subtracted from itself",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "    shift = maximum.masked_fill(maximum == -torch.inf, 0)  # -inf - -inf would be NaN\n",
         "new": "    shift = maximum\n",
         "test": "test_online_softmax_of_hidden_keys_only_is_no_nan",
@@ -67,7 +67,7 @@ MISTAKES = [
     {
         "name": "a hidden value times zero",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "correction + weighted_sum(weights, values))",
         "new": "correction + weights @ values)",
         "test": "test_online_softmax_gives_a_hidden_value_no_say",
@@ -76,7 +76,7 @@ MISTAKES = [
     {
         "name": "an online softmax in place",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "total = state.total * correction + weights.sum(dim=-1, keepdim=True)",
         "new": "total = state.total.mul_(correction).add_(weights.sum(dim=-1, keepdim=True))",
         "test": "test_online_softmax_leaves_the_state_it_got_as_it_was",
@@ -85,7 +85,7 @@ MISTAKES = [
     {
         "name": "states merged without rescaling",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "first, second = (one.maximum - shift).exp(), (other.maximum - shift).exp()",
         "new": "first, second = torch.ones_like(shift), torch.ones_like(shift)",
         "test": "test_merge_brings_both_states_to_the_larger_maximum",
@@ -94,7 +94,7 @@ MISTAKES = [
     {
         "name": "only the first of two states rescaled",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "first, second = (one.maximum - shift).exp(), (other.maximum - shift).exp()",
         "new": "first, second = (one.maximum - shift).exp(), torch.ones_like(shift)",
         "test": "test_merge_brings_both_states_to_the_larger_maximum",
@@ -103,7 +103,7 @@ MISTAKES = [
     {
         "name": "denominators of two states added as they are",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "total = one.total * first + other.total * second",
         "new": "total = one.total + other.total",
         "test": "test_merge_brings_both_states_to_the_larger_maximum",
@@ -112,7 +112,7 @@ MISTAKES = [
     {
         "name": "causal tiles aligned top-left",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "t, start = rows.shape[3], S - T + first_query",
         "new": "t, start = rows.shape[3], first_query",
         "test": "test_flash_attention_equals_attention_one_query_at_a_time",
@@ -121,7 +121,7 @@ MISTAKES = [
     {
         "name": "the scale forgotten in tiles",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "rows = rows.reshape(B, K, G * t, H).to(wide) / math.sqrt(H)",
         "new": "rows = rows.reshape(B, K, G * t, H).to(wide)",
         "test": "test_flash_attention_equals_attention_one_query_at_a_time",
@@ -130,7 +130,7 @@ MISTAKES = [
     {
         "name": "tiles without a mask",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "hidden = torch.arange(first, last, device=q.device) > positions",
         "new": "hidden = torch.arange(first, last, device=q.device) > S + positions",
         "test": "test_flash_attention_shows_no_query_a_broken_future",
@@ -139,7 +139,7 @@ MISTAKES = [
     {
         "name": "query heads dealt out in turn in tiles",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "grouped, out = q.reshape(B, K, G, T, H), q",
         "new": "grouped, out = q.reshape(B, G, K, T, H).transpose(1, 2), q",
         "test": "test_flash_attention_with_any_tile_equals_torch_with_a_full_mask",
@@ -148,7 +148,7 @@ MISTAKES = [
     {
         "name": "one tile as large as the text",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "    require_count(1, tile=tile)\n    require_heads(q, k, v)\n",
         "new": "    require_count(1, tile=tile)\n    require_heads(q, k, v)\n    tile = k.shape[2]\n",
         "test": "test_flash_attention_makes_no_matrix_of_scores",
@@ -157,7 +157,7 @@ MISTAKES = [
     {
         "name": "16-bit sums over tiles",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "    wide, G = torch.promote_types(q.dtype, torch.float32), N // K",
         "new": "    wide, G = q.dtype, N // K",
         "test": "test_flash_attention_of_16_bit_heads_adds_up_in_32",
@@ -166,7 +166,7 @@ MISTAKES = [
     {
         "name": "every row as long as the longest",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "filled = torch.full((B,), S, device=q.device) if lengths is None else lengths",
         "new": "filled = torch.full((B,), S, device=q.device)",
         "test": "test_split_k_attention_sees_each_row_s_own_positions",
@@ -175,7 +175,7 @@ MISTAKES = [
     {
         "name": "half of the score matrix",
         "week": 9,
-        "file": "flash.py",
+        "file": "attention/flash.py",
         "old": "math.ceil(batch_size * n_heads * n_tokens**2 * bits / 8)",
         "new": "math.ceil(batch_size * n_heads * n_tokens**2 * bits / 16)",
         "test": "test_score_matrix_bytes_of_a_long_prompt",
@@ -184,7 +184,7 @@ MISTAKES = [
     {
         "name": "a rotary key for each head in the latent cache",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/cache.py",
         "old": "shape = (batch_size, 1, capacity, C + R)",
         "new": "shape = (batch_size, 1, capacity, C + config.n_heads * R)",
         "test": "test_a_latent_cache_keeps_576_numbers_a_token_and_layer",
@@ -193,7 +193,7 @@ MISTAKES = [
     {
         "name": "the latent cache written at its start",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/cache.py",
         "old": "self.latents[layer][:, self.length : end] = latents.detach()",
         "new": "self.latents[layer][:, : end - self.length] = latents.detach()",
         "test": "test_update_of_a_latent_cache_returns_the_past_and_the_new_positions",
@@ -202,7 +202,7 @@ MISTAKES = [
     {
         "name": "the rotary key rotated twice",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/layer.py",
         "old": "        if self.absorbs(T, cache):\n",
         "new": "        rotary_keys = apply_rope(rotary_keys[:, None], offset, self.theta)[:, 0]\n"
         "        if self.absorbs(T, cache):\n",
@@ -212,7 +212,7 @@ MISTAKES = [
     {
         "name": "the rotary key rotated as position 0",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/layer.py",
         "old": "apply_rope(rotary_keys[:, None], offset, self.theta)",
         "new": "apply_rope(rotary_keys[:, None], 0, self.theta)",
         "test": "test_forward_of_latent_attention_caches_what_all_heads_share",
@@ -221,7 +221,7 @@ MISTAKES = [
     {
         "name": "the latent vector cached before its norm",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/layer.py",
         "old": "latents, rotary_keys = self.norm(latents), ",
         "new": "latents, rotary_keys = latents, ",
         "test": "test_forward_of_latent_attention_equals_the_formulas",
@@ -230,7 +230,7 @@ MISTAKES = [
     {
         "name": "absorbed without the transpose",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/attention.py",
         "old": 'torch.einsum("bnth,nhc->bntc", q, up_keys)',
         "new": 'torch.einsum("bnth,nch->bntc", q, up_keys)',
         "test": "test_absorbed_attention_multiplies_queries_with_the_transpose",
@@ -239,7 +239,7 @@ MISTAKES = [
     {
         "name": "absorbed values transposed",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/attention.py",
         "old": 'torch.einsum("bntc,nuc->bntu", mixed, up_values)',
         "new": 'torch.einsum("bntc,ncu->bntu", mixed, up_values)',
         "test": "test_absorbed_attention_multiplies_queries_with_the_transpose",
@@ -248,7 +248,7 @@ MISTAKES = [
     {
         "name": "the scale of what is multiplied after absorbing",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/attention.py",
         "old": "scale=1 / math.sqrt(q.shape[-1] + q_rotary.shape[-1])",
         "new": "scale=1 / math.sqrt(queries.shape[-1])",
         "test": "test_absorbed_attention_equals_the_definition",
@@ -257,7 +257,7 @@ MISTAKES = [
     {
         "name": "the scale of what is multiplied handed to attend",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/attention.py",
         "old": "scale=1 / math.sqrt(q.shape[-1] + q_rotary.shape[-1])",
         "new": "scale=1 / math.sqrt(queries.shape[-1])",
         "test": "test_absorbed_attention_hands_over_the_scale_of_the_key_that_it_does_not_make",
@@ -266,7 +266,7 @@ MISTAKES = [
     {
         "name": "no scale handed to attend",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/attention.py",
         "old": ", scale=1 / math.sqrt(q.shape[-1] + q_rotary.shape[-1])",
         "new": "",
         "test": "test_absorbed_attention_hands_over_the_scale_of_the_key_that_it_does_not_make",
@@ -275,7 +275,7 @@ MISTAKES = [
     {
         "name": "keys of absorbed attention without their rotary part",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/attention.py",
         "old": "keys, values = torch.cat([latents, rotary_keys], dim=-1).unsqueeze(1), latents.unsqueeze(1)",
         "new": "keys, values = latents.unsqueeze(1), latents.unsqueeze(1)",
         "test": "test_absorbed_attention_hands_over_keys_and_values_of_one_head",
@@ -284,7 +284,7 @@ MISTAKES = [
     {
         "name": "rotary numbers mixed as if they were values",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/attention.py",
         "old": "keys, values = torch.cat([latents, rotary_keys], dim=-1).unsqueeze(1), latents.unsqueeze(1)",
         "new": "keys = values = torch.cat([latents, rotary_keys], dim=-1).unsqueeze(1)",
         "test": "test_absorbed_attention_hands_over_keys_and_values_of_one_head",
@@ -293,7 +293,7 @@ MISTAKES = [
     {
         "name": "keys of absorbed attention copied for every head",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/attention.py",
         "old": "keys, values = torch.cat([latents, rotary_keys], dim=-1).unsqueeze(1), latents.unsqueeze(1)",
         "new": "keys, values = (x.unsqueeze(1).repeat(1, q.shape[1], 1, 1) "
         "for x in (torch.cat([latents, rotary_keys], dim=-1), latents))",
@@ -303,7 +303,7 @@ MISTAKES = [
     {
         "name": "the cache's attention ignored",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/attention.py",
         "old": "mixed = attend(",
         "new": "mixed = dot_product.attend(",
         "test": "test_absorbed_attention_makes_its_result_of_what_attend_returns",
@@ -312,7 +312,7 @@ MISTAKES = [
     {
         "name": "what the cache attended to thrown away",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/attention.py",
         "old": "    mixed = attend(",
         "new": "    attend(queries, keys, values, scale=1.0)\n    mixed = dot_product.attend(",
         "test": "test_absorbed_attention_makes_its_result_of_what_attend_returns",
@@ -321,7 +321,7 @@ MISTAKES = [
     {
         "name": "a mask kept from attend",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/attention.py",
         "old": 'masked = {} if mask is None else {"mask": mask}',
         "new": "masked = {}",
         "test": "test_absorbed_attention_hands_over_a_mask_where_it_has_one",
@@ -330,7 +330,7 @@ MISTAKES = [
     {
         "name": "a mask handed to a cache that takes none",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/attention.py",
         "old": 'masked = {} if mask is None else {"mask": mask}',
         "new": 'masked = {"mask": mask}',
         "test": "test_absorbed_attention_hands_over_a_mask_where_it_has_one",
@@ -339,7 +339,7 @@ MISTAKES = [
     {
         "name": "a naive way that forgets the past",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/layer.py",
         "old": "latents, rotary_keys = cache.update(self.layer, latents, rotary_keys)",
         "new": "cache.update(self.layer, latents, rotary_keys)",
         "test": "test_forward_of_latent_attention_makes_keys_and_values_of_what_update_returned",
@@ -348,7 +348,7 @@ MISTAKES = [
     {
         "name": "an absorbed way that forgets the past",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/layer.py",
         "old": "*self.up_projections(), attend=attend)",
         "new": "*self.up_projections(), None, lambda *a, **b: (attend(*a, **b), dot_product.attend(*a, **b))[1])",
         "test": "test_forward_of_latent_attention_makes_its_output_of_what_the_cache_attended_to",
@@ -357,7 +357,7 @@ MISTAKES = [
     {
         "name": "always the naive way",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/layer.py",
         "old": "        if self.absorbs(T, cache):\n",
         "new": "        if False:\n",
         "test": "test_forward_of_latent_attention_takes_the_way_of_fewer_multiplications",
@@ -366,7 +366,7 @@ MISTAKES = [
     {
         "name": "rows asked of a cache that gives none",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/layer.py",
         "old": "if cache is not None and not cache.gives_rows:",
         "new": "if False:",
         "test": "test_forward_of_latent_attention_absorbs_where_a_cache_gives_no_rows",
@@ -375,7 +375,7 @@ MISTAKES = [
     {
         "name": "the scale of a key without its rotary part",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/attention.py",
         "old": "return latent_softmax(scores, q.shape[-1] + q_rotary.shape[-1], mask) @ values",
         "new": "return latent_softmax(scores, q.shape[-1], mask) @ values",
         "test": "test_naive_attention_equals_the_definition",
@@ -384,7 +384,7 @@ MISTAKES = [
     {
         "name": "scores without the rotary part",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/attention.py",
         "old": ", q, up_keys), q_rotary], dim=-1)",
         "new": ", q, up_keys), 0 * q_rotary], dim=-1)",
         "test": "test_absorbed_attention_equals_the_definition",
@@ -393,7 +393,7 @@ MISTAKES = [
     {
         "name": "keys of all heads made after all",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/attention.py",
         "old": "    queries = torch.cat(",
         "new": '    torch.einsum("nhc,bsc->bnsh", up_keys, latents)\n    queries = torch.cat(',
         "test": "test_absorbed_attention_makes_no_keys_or_values_of_all_heads",
@@ -402,7 +402,7 @@ MISTAKES = [
     {
         "name": "a window one too wide",
         "week": 9,
-        "file": "window.py",
+        "file": "window/masks.py",
         "old": ".triu(S - T - window + 1)",
         "new": ".triu(S - T - window)",
         "test": "test_sliding_window_mask_of_five_positions",
@@ -411,7 +411,7 @@ MISTAKES = [
     {
         "name": "a window one too narrow",
         "week": 9,
-        "file": "window.py",
+        "file": "window/masks.py",
         "old": ".triu(S - T - window + 1)",
         "new": ".triu(S - T - window + 2)",
         "test": "test_sliding_window_mask_of_five_positions",
@@ -420,7 +420,7 @@ MISTAKES = [
     {
         "name": "a window aligned top-left",
         "week": 9,
-        "file": "window.py",
+        "file": "window/masks.py",
         "old": ".tril(S - T).triu(S - T - window + 1)",
         "new": ".tril().triu(1 - window)",
         "test": "test_sliding_window_mask_shows_the_last_keys_up_to_the_query_s_own",
@@ -429,7 +429,7 @@ MISTAKES = [
     {
         "name": "the ring overwritten too early",
         "week": 9,
-        "file": "window.py",
+        "file": "window/ring.py",
         "old": "        visible = torch.cat([keys[:, :, past], k], dim=2), torch.cat([values[:, :, past], v], dim=2)\n"
         "        keys[:, :, kept], values[:, :, kept] = k[:, :, -n_kept:], v[:, :, -n_kept:]\n",
         "new": "        keys[:, :, kept], values[:, :, kept] = k[:, :, -n_kept:], v[:, :, -n_kept:]\n"
@@ -440,7 +440,7 @@ MISTAKES = [
     {
         "name": "the past left out of a chunk",
         "week": 9,
-        "file": "window.py",
+        "file": "window/ring.py",
         "old": "        visible = torch.cat([keys[:, :, past], k], dim=2), torch.cat([values[:, :, past], v], dim=2)\n",
         "new": "        visible = k, v\n",
         "test": "test_update_of_a_ring_reads_the_past_before_it_overwrites_it",
@@ -449,7 +449,7 @@ MISTAKES = [
     {
         "name": "the first positions of a long prefill kept",
         "week": 9,
-        "file": "window.py",
+        "file": "window/ring.py",
         "old": "keys[:, :, kept], values[:, :, kept] = k[:, :, -n_kept:], v[:, :, -n_kept:]",
         "new": "keys[:, :, kept], values[:, :, kept] = k[:, :, :n_kept], v[:, :, :n_kept]",
         "test": "test_update_of_a_ring_with_more_than_it_holds_keeps_the_last",
@@ -458,7 +458,7 @@ MISTAKES = [
     {
         "name": "the whole ring before it is full",
         "week": 9,
-        "file": "window.py",
+        "file": "window/ring.py",
         "old": "return keys[:, :, : self.length + 1], values[:, :, : self.length + 1]",
         "new": "return keys, values",
         "test": "test_update_of_a_ring_that_is_not_full_returns_what_was_read",
@@ -467,7 +467,7 @@ MISTAKES = [
     {
         "name": "a ring that goes back too far",
         "week": 9,
-        "file": "window.py",
+        "file": "window/ring.py",
         "old": "        self._need_past(length, max(self._written))\n        self.length = length\n",
         "new": "        self.length = length\n",
         "test": "test_truncate_of_a_ring_refuses_what_has_been_overwritten",
@@ -476,7 +476,7 @@ MISTAKES = [
     {
         "name": "every layer of a hybrid whole",
         "week": 9,
-        "file": "window.py",
+        "file": "window/hybrid.py",
         "old": "            if window is None\n",
         "new": "            if window is None or True\n",
         "test": "test_a_model_with_a_hybrid_cache_gives_each_layer_its_own_window",
@@ -485,7 +485,7 @@ MISTAKES = [
     {
         "name": "a hybrid that attends in its first layer's cache",
         "week": 9,
-        "file": "window.py",
+        "file": "window/hybrid.py",
         "old": "return self.layers[layer].attend(0, q, k, v, scale)",
         "new": "return self.layers[0].attend(0, q, k, v, scale)",
         "test": "test_a_hybrid_cache_attends_as_each_layer_s_own_cache_does",
@@ -494,7 +494,7 @@ MISTAKES = [
     {
         "name": "a ring of the whole capacity",
         "week": 9,
-        "file": "window.py",
+        "file": "window/ring.py",
         "old": "super().__init__(config, batch_size, window, dtype, device)",
         "new": "super().__init__(config, batch_size, max(window, config.max_positions), dtype, device)",
         "test": "test_update_of_a_ring_puts_each_position_at_its_place",
@@ -503,7 +503,7 @@ MISTAKES = [
     {
         "name": "a window counted in full for a short text",
         "week": 9,
-        "file": "cache_sizes.py",
+        "file": "budget/cache_sizes.py",
         "old": "[n_tokens if window is None else min(n_tokens, window) for window in windows]",
         "new": "[n_tokens if window is None else window for window in windows]",
         "test": "test_windowed_cache_bytes_stop_growing_at_the_window",
@@ -512,7 +512,7 @@ MISTAKES = [
     {
         "name": "windows without effect",
         "week": 9,
-        "file": "cache_sizes.py",
+        "file": "budget/cache_sizes.py",
         "old": "[n_tokens if window is None else min(n_tokens, window) for window in windows]",
         "new": "[n_tokens for window in windows]",
         "test": "test_windowed_cache_bytes_of_a_hybrid_add_up_layer_by_layer",
@@ -521,7 +521,7 @@ MISTAKES = [
     {
         "name": "keys and values made for the queries only",
         "week": 9,
-        "file": "mla.py",
+        "file": "mla/attention.py",
         "old": "return S * up + T * S * (head_dim + R + U)",
         "new": "return T * up + T * S * (head_dim + R + U)",
         "test": "test_latent_multiplications_of_a_decode_step_and_a_prompt",

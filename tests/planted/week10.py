@@ -14,7 +14,7 @@ FRONT = "test_pareto_front_drops_what_is_beaten_and_sorts_the_rest"
 _MISTAKES = [
     (
         "step: the cache read once for the whole batch",
-        "budget.py",
+        "budget/decode_batch.py",
         STEP,
         "return kv_bytes / W + max(weight_bytes / W, 2 * n_params * batch_size / P)",
         NUMBERS,
@@ -22,7 +22,7 @@ _MISTAKES = [
     ),
     (
         "step: arithmetic added to the reading",
-        "budget.py",
+        "budget/decode_batch.py",
         STEP,
         "return batch_size * kv_bytes / W + weight_bytes / W + 2 * n_params * batch_size / P",
         NUMBERS,
@@ -30,7 +30,7 @@ _MISTAKES = [
     ),
     (
         "step: weights read once per sequence",
-        "budget.py",
+        "budget/decode_batch.py",
         STEP,
         "return batch_size * (kv_bytes / W + max(weight_bytes / W, 2 * n_params / P))",
         NUMBERS,
@@ -38,7 +38,7 @@ _MISTAKES = [
     ),
     (
         "step: caches hidden behind the arithmetic",
-        "budget.py",
+        "budget/decode_batch.py",
         STEP,
         "return max((batch_size * kv_bytes + weight_bytes) / W, 2 * n_params * batch_size / P)",
         BEYOND,
@@ -46,7 +46,7 @@ _MISTAKES = [
     ),
     (
         "step: reading only",
-        "budget.py",
+        "budget/decode_batch.py",
         STEP,
         "return (batch_size * kv_bytes + weight_bytes) / W",
         BEYOND,
@@ -54,7 +54,7 @@ _MISTAKES = [
     ),
     (
         "step: factor 2 forgotten",
-        "budget.py",
+        "budget/decode_batch.py",
         STEP,
         "return batch_size * kv_bytes / W + max(weight_bytes / W, n_params * batch_size / P)",
         BEYOND,
@@ -62,7 +62,7 @@ _MISTAKES = [
     ),
     (
         "the embedding counted among the multiplied parameters",
-        "shapes.py",
+        "budget/shapes.py",
         "self._feedforward_counts().active + self.vocab_size * self.d_model",
         "self._feedforward_counts().active + 2 * self.vocab_size * self.d_model",
         "test_model_shape_multiplies_all_but_the_embedding_and_the_norms",
@@ -70,7 +70,7 @@ _MISTAKES = [
     ),
     (
         "critical batch: factor 2 forgotten",
-        "budget.py",
+        "budget/decode_batch.py",
         CRITICAL,
         "return int(weight_bits / 8 * hardware.peak_flops_per_second // hardware.bandwidth_bytes_per_second)",
         "test_critical_batch_of_an_h100_is_295_at_16_bits",
@@ -78,7 +78,7 @@ _MISTAKES = [
     ),
     (
         "critical batch: bits of the weights ignored",
-        "budget.py",
+        "budget/decode_batch.py",
         CRITICAL,
         "return int(hardware.peak_flops_per_second // hardware.bandwidth_bytes_per_second)",
         "test_critical_batch_of_an_h100_is_295_at_16_bits",
@@ -86,7 +86,7 @@ _MISTAKES = [
     ),
     (
         "critical batch: rounded up",
-        "budget.py",
+        "budget/decode_batch.py",
         CRITICAL,
         "return math.ceil(weight_bits / 16 * hardware.peak_flops_per_second / hardware.bandwidth_bytes_per_second)",
         "test_critical_batch_of_an_h100_is_295_at_16_bits",
@@ -94,7 +94,7 @@ _MISTAKES = [
     ),
     (
         "crossover: rounded down",
-        "budget.py",
+        "budget/decode_batch.py",
         "return math.ceil(weight_bytes / kv_bytes)",
         "return int(weight_bytes / kv_bytes)",
         "test_crossover_batch_is_where_the_caches_outweigh_the_weights",
@@ -102,7 +102,7 @@ _MISTAKES = [
     ),
     (
         "largest batch: one too many",
-        "budget.py",
+        "budget/decode_batch.py",
         "    return bisect_right(\n",
         "    return 1 + bisect_right(\n",
         "test_max_batch_for_tpot_of_10_ms_is_16",
@@ -110,7 +110,7 @@ _MISTAKES = [
     ),
     (
         "largest batch: caches left out",
-        "budget.py",
+        "budget/decode_batch.py",
         SEARCH,
         SEARCH.replace("kv_bytes", "0"),
         "test_max_batch_for_tpot_of_10_ms_is_16",
@@ -118,7 +118,7 @@ _MISTAKES = [
     ),
     (
         "price of a step in place of a token",
-        "pricing.py",
+        "budget/pricing.py",
         PRICE,
         "return dollars_per_hour / 3600 * step_seconds * 1e6",
         SHARED,
@@ -126,7 +126,7 @@ _MISTAKES = [
     ),
     (
         "an hour taken for a second",
-        "pricing.py",
+        "budget/pricing.py",
         PRICE,
         "return dollars_per_hour * step_seconds / batch_size * 1e6",
         SHARED,
@@ -134,7 +134,7 @@ _MISTAKES = [
     ),
     (
         "a front that keeps what is beaten",
-        "pricing.py",
+        "budget/pricing.py",
         BETTER,
         "if True:",
         FRONT,
@@ -142,7 +142,7 @@ _MISTAKES = [
     ),
     (
         "a front that keeps ties in one number",
-        "pricing.py",
+        "budget/pricing.py",
         BETTER,
         "if not front or point[1] < front[-1][1] or point[0] == front[-1][0]:",
         FRONT,
@@ -150,7 +150,7 @@ _MISTAKES = [
     ),
     (
         "a front sorted by price",
-        "pricing.py",
+        "budget/pricing.py",
         "    return front\n",
         "    return front[::-1]\n",
         FRONT,

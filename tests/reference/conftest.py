@@ -13,7 +13,7 @@ from tiny_checkpoints import write_checkpoint
 import nanolm
 from nanolm.checkpoint import SHIPPED
 from nanolm.model import NanoLM
-from nanolm.tokenizer import Tokenizer
+from nanolm.text import Tokenizer
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -29,7 +29,7 @@ class Pair(NamedTuple):
     def prompt(self, n_tokens: int, seed: int = 0) -> list[int]:
         """Return token ids that the model itself writes: a trained one is sure of some and torn over others."""
         rules = nanolm.sampling.Sampling(temperature=1.0, end_tokens=())
-        return [0, *self.ours.generate([0], n_tokens - 1, rules, nanolm.dice.Dice(seed))]
+        return [0, *self.ours.generate([0], n_tokens - 1, rules, nanolm.sampling.Dice(seed))]
 
     def their_greedy(self, prompt: list[int], n_tokens: int, end: int | None = None, **options) -> list[int]:
         """Return transformers' new tokens; `end` None switches the end token off."""

@@ -5,7 +5,7 @@ import torch
 from gguf_twins import real_smollm2, write_twin
 
 import nanolm
-from nanolm.chat import chat_prompt
+from nanolm.text import chat_prompt
 
 # transformers cuts digits off by the same rule as words, not as the file says (`smollm`: each stands alone). The tokens
 # are the same unless a digit follows two spaces or line breaks; that case is in test_gguf_model.py.

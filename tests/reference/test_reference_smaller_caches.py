@@ -4,9 +4,9 @@ import pytest
 import torch
 from tiny_models import tiny_config, tiny_model, tokens_of
 
+from nanolm.budget import LatentAttention
 from nanolm.checkpoint import to_hf_tensors
 from nanolm.mla import MLA, MLACache
-from nanolm.shapes import LatentAttention
 from nanolm.window import WindowKVCache
 
 # Theirs keeps cos and sin in float32, in a float64 model too.

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from nanolm.drafts import speculate
 from nanolm.sampling import Sampling
+from nanolm.speculative import speculate
 
 WITHOUT_END = Sampling(temperature=0.0, end_tokens=())
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from nanolm.budget import load_imbalance
 from nanolm.config import ModelConfig
-from nanolm.model import NanoLM
-from nanolm.moe import load_imbalance, watch_routers
+from nanolm.model import NanoLM, watch_routers
 from training.balance import balance_loss, collect_router_logits
 from training.data import Batches
 from training.loop import Run

@@ -1,7 +1,7 @@
 """The trace that comes with NanoLM is what its generator makes, of prompts as the tokenizer gives them."""
 
-from nanolm.tokenizer import Tokenizer
-from nanolm.traces import RECORDED, load_trace, save_trace
+from nanolm.text import Tokenizer
+from nanolm.workload import RECORDED, load_trace, save_trace
 from training.trace import make_trace
 
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from nanolm import checkpoint
+from nanolm.checkpoint import huggingface as checkpoint
 from nanolm.config import ModelConfig
 from nanolm.model import NanoLM
-from nanolm.tokenizer import Tokenizer
+from nanolm.text import Tokenizer
 from training import train
 from training.tokenizer import train_tokenizer
 

@@ -1,0 +1,215 @@
+"""What a student wrote in one Python text, carried into the texts that have come in its place.
+
+The text is an answer cell, with one text in its place, or a file of exercises, whose functions may now stand in several.
+"""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..notebook import python_of
+from ..source import Definition, Function, defined_names, first_line, free_names, parse
+from .answers import Statement, cut, functions, grafted, indented, is_stub, replaced, statements
+
+
+@dataclass
+class Carried:
+    """What became of a student's text.
+
+    Attributes:
+        places: the texts that have come in its place, the answers in them.
+        answers: functions put into one, "function" or "Class.method".
+        look: sentences about what the student should look at.
+        lost: names of what has no place, the old text has to be kept for them.
+    """
+
+    places: dict[str, str]
+    answers: list[str] = field(default_factory=list)
+    look: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+
+
+def carry(mine: str, base: str | None, places: Mapping[str, str], homes: Mapping[str, str], here: str) -> Carried:
+    """Carry answers, and what the student added beside them, into new texts.
+
+    Args:
+        mine: the student's text.
+        base: the lesson's text that the student began with; None if that is not known.
+        places: the present texts, stubs or with answers in them already, by a name.
+        homes: in which of them each function that is asked stands.
+        here: the name that `mine` goes by.
+
+    Raises:
+        CourseError: a text is not Python.
+    """
+    carrier = _Carrier(mine, base, Carried(dict(places)), homes, here)
+    for target in carrier.mine:
+        carrier.function(target)
+    carrier.statements()
+    for name, text in carrier.done.places.items():
+        parse(python_of(text), name or "the cell")
+    return carrier.done
+
+
+class _Carrier:
+    """A carry under way."""
+
+    def __init__(self, mine: str, base: str | None, done: Carried, homes: Mapping[str, str], here: str) -> None:
+        self.text, self.base_text, self.done, self.homes, self.here = mine, base, done, homes, here
+        self.mine = functions(mine, here or "the cell")
+        self.base = functions(base) if base is not None else {}
+        self.touched: dict[str, list[str]] = {}  # place to the functions put into it
+
+    def function(self, target: str) -> None:
+        """Put one function where it belongs now, if it is the student's."""
+        if not self._is_students(target):
+            return
+        place = self.homes.get(target)
+        if place in self.done.places:
+            self._answer(target, place)
+        elif target in self.base:
+            self._changed(target)
+        elif "." in target:
+            self._method(target)
+        # A function of the student's own is a statement like any other.
+
+    def _is_students(self, target: str) -> bool:
+        node, old = self.mine[target], self.base.get(target)
+        if old is None:
+            return not is_stub(node)
+        mine, base = cut(self.text, node), cut(self.base_text or "", old)
+        return mine.body != base.body if is_stub(node) else mine.lines != base.lines
+
+    def _answer(self, target: str, place: str) -> None:
+        text = self.done.places[place]
+        node = functions(text, place).get(target)
+        mine, new = cut(self.text, self.mine[target]), cut(text, node) if node else None
+        if new is None or not is_stub(node):  # the student has taken it out there, or written it already
+            self.done.lost += [] if new and mine.body == new.body else [target]
+            return
+        base = cut(self.base_text or "", self.base[target]) if target in self.base else None
+        lines, look = grafted(mine, base, new)
+        self._put(place, target, lines)
+        self.done.answers.append(target)
+        self.done.look += [f"{target}: {look}"] if look else []
+
+    def _changed(self, target: str) -> None:
+        """A function that is no exercise: the student's change stays if the lesson's has not changed."""
+        old = cut(self.base_text or "", self.base[target]).lines
+        for place, text in self.done.places.items():
+            node = functions(text, place).get(target)
+            if node is not None and cut(text, node).lines == old and not is_stub(node):
+                self._put(place, target, cut(self.text, self.mine[target]).lines)
+                return
+        self.done.lost.append(target)
+
+    def _method(self, target: str) -> None:
+        """A method that the student added goes to the end of its class."""
+        owner = target.split(".")[0]
+        for place, text in self.done.places.items():
+            if target in functions(text, place):
+                # Without a base it may just as well be the engine's.
+                self.done.lost += [target] if self.base_text is not None else []
+                return
+            classes = [node for node in _definitions(text) if node.name == owner and isinstance(node, ast.ClassDef)]
+            if classes:
+                lines = text.splitlines()
+                added = indented(cut(self.text, self.mine[target]).lines, classes[0].body[0].col_offset)
+                lines[classes[0].end_lineno : classes[0].end_lineno] = ["", *added]
+                self.done.places[place] = _joined(lines, text)
+                return
+        if any(name.startswith(f"{owner}.") for name in self.base):
+            self.done.lost.append(target)
+
+    def _put(self, place: str, target: str, lines: tuple[str, ...]) -> None:
+        self.done.places[place] = replaced(self.done.places[place], target, lines)
+        self.touched.setdefault(place, []).append(target)
+
+    def statements(self) -> None:
+        """Bring the student's own statements to the answers that need them, the rest to where the text was."""
+        own = [statement for statement in statements(self.text, comments=True) if self._is_own(statement)]
+        last = max((self.mine[name].lineno for names in self.touched.values() for name in names), default=0)
+        left = list(own)
+        for place, names in self.touched.items():
+            needed = self._needed(place, names, own)
+            self._insert(place, needed, last)
+            left = [statement for statement in left if statement not in needed]
+        rest = self.here if self.here in self.done.places else next(iter(self.touched), None)
+        if self.base_text is None and rest != self.here:
+            rest = None  # much of it may be the engine's own, of an older version
+        if rest is None:
+            self.done.lost += [_named(statement) for statement in left]
+        else:
+            self._insert(rest, left, last)
+
+    def _is_own(self, statement: Statement) -> bool:
+        """Whether the student added it; what a student changed in the lesson's is named as having no place."""
+        lessons = [self.base_text] if self.base_text is not None else list(self.done.places.values())
+        known = [other for text in lessons for other in statements(text, comments=True)]
+        bound = {name for other in known for name in other.names}
+        if statement.text in {other.text for other in known}:
+            return False
+        if isinstance(statement.node, Definition) and statement.names & (bound | set(self.homes)):
+            return False  # looked at function by function
+        if isinstance(statement.node, ast.Import | ast.ImportFrom):
+            return not statement.names <= bound
+        if statement.names & bound:
+            self.done.lost += [_named(statement)] if self.base_text is not None else []
+            return False
+        return bool(statement.names) or not _is_text(statement.node)
+
+    def _needed(self, place: str, names: list[str], own: list[Statement]) -> list[Statement]:
+        """The statements that bind a name which the answers of a place, or one of these, use; in their order."""
+        there = functions(self.done.places[place], place)
+        texts = ["\n".join(cut(self.done.places[place], there[name]).lines) for name in names]
+        wanted: list[Statement] = []
+        open_names = {name for text in texts for name in free_names(python_of(text))}
+        while open_names:
+            name = open_names.pop()
+            for statement in own:
+                if name in statement.names and statement not in wanted:
+                    wanted.append(statement)
+                    open_names |= free_names(python_of(statement.text))
+        return [statement for statement in own if statement in wanted]
+
+    def _insert(self, place: str, own: list[Statement], last: int) -> None:
+        """Put statements before the first answer, or after the definitions where the student had them there."""
+        text = self.done.places[place]
+        moved = [s for s in own if place != self.here and isinstance(s.node, ast.ImportFrom) and s.node.level]
+        self.done.look += [f"{place} lacks an import of yours: {statement.text}" for statement in moved]
+        own = [s for s in own if s not in moved and s.text not in text]
+        before = [line for s in own if s.node.lineno < last for line in (*s.text.splitlines(), *_gap(s))]
+        after = [line for s in own if s.node.lineno >= last for line in (*_gap(s), *s.text.splitlines())]
+        lines, asked = text.splitlines(), {target.split(".")[0] for target, home in self.homes.items() if home == place}
+        starts = [first_line(node) - 1 for node in _definitions(text) if node.name in asked]
+        start = min(starts, default=len(lines))
+        self.done.places[place] = _joined([*lines[:start], *before, *lines[start:], *after], text)
+
+
+def unknown_names(text: str, targets: list[str]) -> dict[str, set[str]]:
+    """Return, for functions of a file, the names that they use and that the file neither defines nor imports."""
+    owners = {target: target.split(".")[0] for target in targets}
+    by_name = {s.node.name: s.text for s in statements(text) if isinstance(s.node, Definition)}
+    known = defined_names(python_of(text))
+    found = {target: free_names(python_of(by_name[owner])) - known for target, owner in owners.items()}
+    return {target: names for target, names in found.items() if names}
+
+
+def _definitions(text: str) -> list[Function | ast.ClassDef]:
+    return [node for node in ast.parse(python_of(text)).body if isinstance(node, Definition)]
+
+
+def _joined(lines: list[str], like: str) -> str:
+    return "\n".join(lines) + ("\n" if like.endswith("\n") else "")
+
+
+def _gap(statement: Statement) -> list[str]:
+    return ["", ""] if isinstance(statement.node, Definition) else [""]
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _named(statement: Statement) -> str:
+    return ", ".join(sorted(statement.names)) or statement.text.splitlines()[0]

@@ -1,0 +1,232 @@
+"""Which requests run in the next pass, and with how many tokens: the decisions of a serving engine, without a tensor.
+
+Every request is the same thing at every time: a list of tokens, of which the first n_computed are in the cache. A
+prompt is many pending tokens and a request that writes has one, so prefill in chunks, decoding, and the recomputation
+after a preemption are one rule: run pending tokens, as many as the budget allows.
+
+Requests are served in the order of arrival. Whoever came last gives way when blocks run out: its blocks are taken, its
+tokens kept, and once there is room they are computed again.
+
+Sources: Yu 2022 ("Orca": scheduling pass by pass), Kwon 2023 (section 4.5: preemption by recomputation), Agrawal 2023
+("Sarathi": prompts in chunks, beside those that write).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .._require import require_count
+from ..paging.blocks import BlockAllocator, BlockTable, blocks_for
+from ..paging.radix_cache import RadixCache
+from .request import Request
+
+from course import NotYetWritten
+
+
+class Work(NamedTuple):
+    """A request's part of a pass: its next n_tokens pending tokens."""
+
+    request: Request
+    n_tokens: int
+
+
+@dataclass
+class Plan:
+    """One pass: who runs what; the block copies (from, to) to make first; who has lost its blocks; who has come in."""
+
+    work: list[Work] = field(default_factory=list)
+    copies: list[tuple[int, int]] = field(default_factory=list)
+    preempted: list[Request] = field(default_factory=list)
+    admitted: list[Request] = field(default_factory=list)
+
+
+class Scheduler:
+    """Admits, runs, preempts and dismisses requests.
+
+    Args:
+        allocator: the blocks, all of which are the scheduler's to give.
+        block_size: positions a block.
+        max_running: most requests that hold blocks at one time.
+        max_tokens_per_step: most tokens a pass. A long prompt is run in chunks, so that those who write wait less.
+        prefix: remembers computed blocks, so that equal beginnings are computed once; None computes everything.
+
+    Attributes:
+        waiting: requests without blocks, the next one first.
+        running: requests with blocks, in order of admission.
+    """
+
+    def __init__(
+        self,
+        allocator: BlockAllocator,
+        block_size: int,
+        max_running: int = 32,
+        max_tokens_per_step: int = 512,
+        prefix: RadixCache | None = None,
+    ) -> None:
+        require_count(1, max_running=max_running, max_tokens_per_step=max_tokens_per_step)
+        self.allocator, self.block_size, self.prefix = allocator, block_size, prefix
+        self.max_running, self.max_tokens_per_step = max_running, max_tokens_per_step
+        self.waiting: deque[Request] = deque()
+        self.running: list[Request] = []
+
+    @property
+    def load(self) -> int:
+        """Requests that wait or run: what `route_by_prefix` weighs where several engines serve side by side."""
+        return len(self.waiting) + len(self.running)
+
+    def cached_tokens(self, prompt: Sequence[int]) -> int:
+        """Return how many tokens of the prompt's beginning the prefix cache has, on the device or the host."""
+        return self.prefix.peek(prompt) if self.prefix else 0
+
+    def add(self, request: Request) -> None:
+        """Let a request wait for its turn.
+
+        Raises:
+            ValueError: prompt and answer would not fit even if it had all blocks.
+        """
+        # The last token is written and never run, so it needs no place in the cache.
+        n_blocks = self.allocator.n_blocks
+        if blocks_for(len(request.tokens) + request.n_left - 1, self.block_size) > n_blocks:
+            raise ValueError(
+                f"prompt has {len(request.tokens)} tokens and max_new_tokens is {request.max_new_tokens}; the whole "
+                f"pool has room for {n_blocks * self.block_size} positions, {n_blocks} blocks of {self.block_size}"
+            )
+        request.table = BlockTable(self.allocator, self.block_size)
+        self.waiting.append(request)
+
+    def schedule(self) -> Plan:
+        """Return the next pass. Its positions are reserved; `complete` has to follow once it has run.
+
+        Who runs comes first, in order of admission; who writes never waits for another's prompt, so prompts share what
+        the budget leaves. Newcomers are admitted only if nobody had to give way: there is room, or there is not. While
+        there are requests, somebody runs: if all who could have run gave way, those who are left are asked again.
+        """
+        plan, budget = Plan(), self.max_tokens_per_step
+        for_prompts = budget - sum(request.n_pending for request in self.running if request.is_decoding)
+        at = 0
+        while at < len(self.running):  # a preemption takes from the end of this list
+            request = self.running[at]
+            n = min(request.n_pending, budget if request.is_decoding else min(budget, for_prompts))
+            n = self._make_room(request, n, plan) if n > 0 else 0
+            if n > 0:
+                for_prompts -= 0 if request.is_decoding else n
+                budget -= n
+                plan.copies += request.table.append(n)
+                plan.work.append(Work(request, n))
+            at += 1
+        if not plan.preempted:
+            self.admit(plan, min(budget, for_prompts))
+        elif not plan.work:
+            again = self.schedule()
+            again.preempted[:0] = plan.preempted
+            return again
+        return plan
+
+    def admit(self, plan: Plan, budget: int) -> None:
+        """Move requests from waiting to running while there is room, and add their first tokens to the plan.
+
+        Strictly in order: if the first one waiting does not fit, nobody behind it is admitted. It fits if blocks for
+        all its pending tokens are free, not only for those of this pass. What the prefix cache holds of its beginning
+        is not run again, except for the last token: its pass gives the scores of the next one. The tokens that it
+        spares are added to the request's n_prefix_tokens, if it is admitted. A pass runs at most `budget` tokens of
+        newcomers in all, and at most max_running requests run.
+
+        Args:
+            plan: is added to: work, and the requests admitted.
+            budget: tokens that newcomers may run in this pass; 0 or less admits nobody.
+        """
+        raise NotYetWritten(
+            "exercise 6.6 Scheduler is not written yet: read "
+            "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
+            "exercises/engine/scheduler.py, then run: NANOLM_IMPL=exercises python -m pytest "
+            'tests/engine/test_scheduler.py -k "admit or preempt"'
+        )
+
+    def preempt(self, request: Request) -> None:
+        """Take all blocks of a running request and let it wait, before everybody else who waits.
+
+        Its tokens stay, those it has written too; its draft is dropped. Nothing of it counts as computed any more, so
+        that, once admitted again, it runs all of them, less what the prefix cache still has. Its n_preemptions grows
+        by one.
+        """
+        raise NotYetWritten(
+            "exercise 6.6 Scheduler is not written yet: read "
+            "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
+            "exercises/engine/scheduler.py, then run: NANOLM_IMPL=exercises python -m pytest "
+            'tests/engine/test_scheduler.py -k "admit or preempt"'
+        )
+
+    def complete(self, request: Request, n_computed: int) -> None:
+        """Count the first n_computed tokens of a request as cached and give back what lies behind (a refused draft)."""
+        request.draft = []
+        request.n_computed = n_computed
+        request.table.truncate(n_computed)
+        full = n_computed // self.block_size
+        if self.prefix is not None and full > request.n_remembered:
+            kept = self.prefix.insert(request.tokens[: full * self.block_size], request.table.blocks[:full])
+            request.table.replace(kept)  # where somebody else has computed the same, one copy is enough
+            request.n_remembered = full
+
+    def fork(self, request: Request, twin: Request) -> None:
+        """Let twin run on from where request is, over the same blocks; whoever writes first into one gets a copy.
+
+        Raises:
+            ValueError: request does not run, twin's tokens are not request's, or max_running requests run already.
+        """
+        if request not in self.running:
+            raise ValueError("only a running request can be forked; a waiting one has nothing to share yet")
+        if twin.tokens != request.tokens:
+            raise ValueError("a fork starts with the tokens of its original, and these are others")
+        if len(self.running) >= self.max_running:
+            raise ValueError(f"{self.max_running} requests run already, which is max_running")
+        twin.table, twin.n_computed, twin.n_remembered = request.table.fork(), request.n_computed, request.n_remembered
+        self.running.append(twin)
+
+    def remove(self, request: Request) -> None:
+        """Dismiss a request, done or not, wherever it is; its blocks are given back."""
+        if request in self.running:
+            self.running.remove(request)
+        else:
+            self.waiting.remove(request)
+        request.table.release()
+
+    def _make_room(self, request: Request, n: int, plan: Plan) -> int:
+        """Have blocks for n more tokens of a running request, if need be by preempting others; return how many can run.
+
+        0: it had to give way itself. Guesses are dropped before anybody loses blocks for them.
+        """
+        if request.draft and not self._free_up(request.table.blocks_needed(n)):
+            request.draft, n = [], 1
+        while not self._free_up(request.table.blocks_needed(n)):
+            victim = self.running[-1]
+            self.preempt(victim)
+            plan.preempted.append(victim)
+            if victim is request:
+                return 0
+        return n
+
+    def _may_fit(self, request: Request) -> bool:
+        """Whether there may be room for a waiting request; asked each pass, so it leaves the prefix cache as it is."""
+        needed = blocks_for(len(request.tokens), self.block_size)
+        if needed <= self.allocator.n_free or self.prefix is None:
+            return needed <= self.allocator.n_free
+        cached = self.prefix.peek(request.tokens[:-1]) // self.block_size
+        return needed - cached <= self.allocator.n_free + self.prefix.n_evictable
+
+    def _free_up(self, n_blocks: int) -> bool:
+        """Have n free blocks, if need be by evicting from the prefix cache; False, and nothing evicted, if in vain."""
+        missing = n_blocks - self.allocator.n_free
+        if missing > 0 and self.prefix is not None and self.prefix.n_evictable >= missing:
+            self.prefix.evict(missing)
+        return self.allocator.n_free >= n_blocks
+
+    def _take_prefix(self, request: Request) -> None:
+        if self.prefix is not None:
+            blocks = self.prefix.match(request.tokens, limit=len(request.tokens) - 1)
+            request.table.adopt(blocks)
+            request.n_computed, request.n_remembered = request.table.length, len(blocks)
+
+    def _forget_blocks(self, request: Request) -> None:
+        request.table.release()
+        request.n_computed = request.n_remembered = 0

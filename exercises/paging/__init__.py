@@ -1,0 +1,10 @@
+"""Exercises of `nanolm.paging`. What is not here is the engine's own."""
+
+from pathlib import Path
+
+import nanolm
+from nanolm._lazy import lazy
+from nanolm.paging import _HOMES
+
+__path__.append(str(Path(nanolm.__file__).parent / "paging"))
+__getattr__, __dir__ = lazy(__name__, _HOMES)

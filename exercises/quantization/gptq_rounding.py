@@ -1,0 +1,99 @@
+"""Rounding that looks at what the layer reads: two ways to lose less at 4 bits and below than the nearest code does.
+
+Plain rounding keeps every weight as near as it can. What counts is the layer's *output* on the inputs that it really
+meets, a few of which are enough to calibrate on. `gptq` lets later columns make up for the errors of earlier ones
+(Frantar 2022, "GPTQ", algorithm 1); `awq` spends precision on the inputs that are large and cuts off what costs more
+than it gives (Lin 2023, "AWQ", section 3, and the clipping of its code).
+
+Both work on one matrix, (out, D), and its inputs, (n, D), n positions of text. Products are taken in float64.
+"""
+
+import torch
+from jaxtyping import Float, Int8
+from torch import Tensor, nn
+
+from .absmax import absmax_scales, check_finite, round_to_codes, split_groups
+from .linear import SCALE_DTYPE, QuantizedLinear
+
+from course import NotYetWritten
+
+
+def output_error(
+    weights: Float[Tensor, "out D"], approximation: Float[Tensor, "out D"], inputs: Float[Tensor, "n D"]
+) -> float:
+    """Return how far the layer's outputs move, relative to their size: ‖X(W - Ŵ)ᵀ‖ / ‖XWᵀ‖ on these inputs X.
+
+    Raises:
+        ValueError: the outputs XWᵀ are all zero.
+    """
+    raise NotYetWritten(
+        "exercise 5.13 output_error is not written yet: read "
+        "notebooks/week05_quantization/week05_quantization.ipynb, write it in "
+        "exercises/quantization/gptq_rounding.py, then run: NANOLM_IMPL=exercises python -m pytest "
+        "tests/quantization/test_calibrated_rounding.py -k output_error"
+    )
+
+
+def gptq(
+    weights: Float[Tensor, "out D"],
+    inputs: Float[Tensor, "n D"],
+    bits: int,
+    group_size: int | None = None,
+    damping: float = 0.01,
+    scale_dtype: torch.dtype | None = None,
+) -> tuple[Int8[Tensor, "out D"], Float[Tensor, "out G"]]:
+    """Return (codes, scales) as `quantize` does, the columns rounded one after the other, each making up for the last.
+
+    Column j is rounded to its nearest code. Its error, divided by U[j, j], is then taken out of the columns not yet
+    rounded in proportion to U[j, k], k > j: inputs that go together with input j take over what it lost. U is the
+    upper Cholesky factor of H⁻¹ and H = XᵀX + λI, λ = damping · the mean of XᵀX's diagonal. A group's scales are those
+    of its weights at the moment when its first column is reached.
+
+    Args:
+        inputs: X, what the layer reads.
+        damping: keeps H invertible where inputs are few or alike; above 0.
+        scale_dtype: as for `quantize`.
+
+    Raises:
+        ValueError: what `quantize` refuses, damping not above 0, or inputs that are not (n, D).
+    """
+    raise NotYetWritten(
+        "exercise 5.15 gptq is not written yet: read notebooks/week05_quantization/week05_quantization.ipynb, write"
+        " it in exercises/quantization/gptq_rounding.py, then run: NANOLM_IMPL=exercises python -m pytest "
+        "tests/quantization/test_calibrated_rounding.py -k gptq"
+    )
+
+
+def inverse_factor(inputs: Float[Tensor, "n D"], damping: float = 0.01) -> Float[Tensor, "D D"]:
+    """Return the upper triangular U with UᵀU = H⁻¹, H = XᵀX + damping · mean(diagonal of XᵀX) · I, in float64.
+
+    Inputs that are all zero make H the identity.
+
+    Raises:
+        ValueError: damping is not above 0.
+    """
+    raise NotYetWritten(
+        "exercise 5.14 inverse_factor is not written yet: read "
+        "notebooks/week05_quantization/week05_quantization.ipynb, write it in "
+        "exercises/quantization/gptq_rounding.py, then run: NANOLM_IMPL=exercises python -m pytest "
+        "tests/quantization/test_calibrated_rounding.py -k inverse_factor"
+    )
+
+
+def gptq_linear(linear: nn.Linear, inputs: Tensor, bits: int, group_size: int | None = None) -> QuantizedLinear:
+    """Return the layer with its weights rounded by `gptq`; the bias stays."""
+    codes, scales = gptq(linear.weight.detach(), inputs, bits, group_size, scale_dtype=SCALE_DTYPE)
+    return QuantizedLinear(codes, scales, bits, _bias(linear))
+
+
+def _bias(linear: nn.Linear) -> Tensor | None:
+    return None if linear.bias is None else linear.bias.detach()
+
+
+def _check(weights: Tensor, inputs: Tensor) -> None:
+    if weights.ndim != 2 or inputs.ndim != 2 or inputs.shape[1] != weights.shape[1] or not len(inputs):
+        shapes = f"weights have shape {tuple(weights.shape)} and inputs {tuple(inputs.shape)}"
+        raise ValueError(f"{shapes}; they must be (out, D) and (n, D), n at least 1")
+    check_finite(weights)
+    if not torch.isfinite(inputs).all():
+        raise ValueError("inputs hold NaN or infinite numbers; all must be finite")

@@ -1,0 +1,70 @@
+"""Models by name and from files: Hugging Face folders and GGUF files, read and written."""
+
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy
+
+# Written by `course build` from the files' own definitions.
+_HOMES = {
+    "gguf": [
+        "GGUF",
+        "gguf_config",
+        "gguf_tokenizer",
+        "half_split_rows",
+        "installed_smollm2",
+        "load_gguf",
+    ],
+    "gguf_blocks": [
+        "BLOCK",
+        "BLOCK_BYTES",
+        "GGUFFile",
+        "PLAIN_KINDS",
+        "bits_per_weight_of",
+        "decode_blocks",
+    ],
+    "huggingface": [
+        "GGUF_SUFFIX",
+        "HUGGING_FACE",
+        "SHIPPED",
+        "SMOLLM2",
+        "find_folder",
+        "find_model",
+        "from_hf_tensors",
+        "load",
+        "save",
+        "to_hf_tensors",
+    ],
+    "weight_layout": [
+        "Shape",
+        "WeightLayout",
+        "build_model",
+    ],
+}
+__getattr__, __dir__ = lazy(__name__, _HOMES)
+
+if TYPE_CHECKING:
+    from .gguf import GGUF as GGUF
+    from .gguf import gguf_config as gguf_config
+    from .gguf import gguf_tokenizer as gguf_tokenizer
+    from .gguf import half_split_rows as half_split_rows
+    from .gguf import installed_smollm2 as installed_smollm2
+    from .gguf import load_gguf as load_gguf
+    from .gguf_blocks import BLOCK as BLOCK
+    from .gguf_blocks import BLOCK_BYTES as BLOCK_BYTES
+    from .gguf_blocks import GGUFFile as GGUFFile
+    from .gguf_blocks import PLAIN_KINDS as PLAIN_KINDS
+    from .gguf_blocks import bits_per_weight_of as bits_per_weight_of
+    from .gguf_blocks import decode_blocks as decode_blocks
+    from .huggingface import GGUF_SUFFIX as GGUF_SUFFIX
+    from .huggingface import HUGGING_FACE as HUGGING_FACE
+    from .huggingface import SHIPPED as SHIPPED
+    from .huggingface import SMOLLM2 as SMOLLM2
+    from .huggingface import find_folder as find_folder
+    from .huggingface import find_model as find_model
+    from .huggingface import from_hf_tensors as from_hf_tensors
+    from .huggingface import load as load
+    from .huggingface import save as save
+    from .huggingface import to_hf_tensors as to_hf_tensors
+    from .weight_layout import Shape as Shape
+    from .weight_layout import WeightLayout as WeightLayout
+    from .weight_layout import build_model as build_model

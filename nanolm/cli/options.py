@@ -1,0 +1,66 @@
+"""What the commands share: models by their names, and errors as one line with an exit code."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from ..model.decoder import NanoLM
+    from ..speculative.drafts import PromptLookupDraft
+    from ..text.tokenizer import Tokenizer
+
+
+PROMPT_LOOKUP = "prompt-lookup"
+BAD_MODEL, BAD_REQUEST = 1, 2  # exit codes
+
+SPECULATION, MACHINE = "Speculation", "Machine"  # panels of the help
+Draft = Annotated[
+    str | None,
+    typer.Option(help=f"What guesses ahead: a model, or {PROMPT_LOOKUP}.", rich_help_panel=SPECULATION),
+]
+Gamma = Annotated[int, typer.Option(help="Tokens guessed a round, with --draft.", rich_help_panel=SPECULATION)]
+Device = Annotated[str, typer.Option(help="cpu, cuda or mps.", rich_help_panel=MACHINE)]
+NumberType = Annotated[
+    Literal["float32", "bfloat16", "float16"], typer.Option(help="Number type to run in.", rich_help_panel=MACHINE)
+]
+
+
+@contextmanager
+def one_line(exit_code: int) -> Iterator[None]:
+    """Turn an error that the engine explains into one line on stderr and the exit code."""
+    try:
+        yield
+    except (ValueError, OSError, ModuleNotFoundError) as error:
+        line = " ".join(str(error).split())
+        Console(stderr=True, soft_wrap=True).print(f"nanolm: {line}", markup=False, highlight=False)
+        raise typer.Exit(exit_code) from None
+
+
+def load_model(name: str, device: str, dtype: str) -> "tuple[NanoLM, Tokenizer]":
+    """Return (model, tokenizer) of a shipped model or a folder; what is wrong ends the command with one line."""
+    import torch
+
+    from ..machine.device import require_device
+
+    with one_line(BAD_REQUEST):
+        require_device(device)
+    with one_line(BAD_MODEL):
+        from ..checkpoint.huggingface import load
+
+        return load(name, device, getattr(torch, dtype))
+
+
+def load_draft(name: str, tokenizer: "Tokenizer", device: str, dtype: str) -> "NanoLM | PromptLookupDraft":
+    """Return what guesses ahead, a model or PROMPT_LOOKUP; what is wrong ends the command with one line."""
+    from ..speculative.drafts import PromptLookupDraft
+
+    if name == PROMPT_LOOKUP:
+        return PromptLookupDraft(tokenizer.vocab_size)
+    draft, its_tokenizer = load_model(name, device, dtype)
+    with one_line(BAD_REQUEST):
+        if its_tokenizer.inner.get_vocab() != tokenizer.inner.get_vocab():
+            raise ValueError(f"draft {name!r} has another vocabulary than the model; both must number the same tokens")
+    return draft

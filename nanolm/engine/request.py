@@ -1,0 +1,145 @@
+"""A request: what is asked, how far it has come, and why it ended. No tensors: a scheduler needs none."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..paging.blocks import BlockTable
+from .metrics import RequestMetrics
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..sampling.params import Sampling
+    from ..sampling.rng import Dice
+
+
+# Why a request has ended: an end token or its own stop condition; max_new_tokens; somebody called it off; its logits
+# were NaN or infinite.
+FINISH_REASONS = ("stop", "length", "abort", "error")
+
+
+@dataclass(eq=False)
+class Request:
+    """A request, as the engine and its scheduler see it.
+
+    Attributes:
+        tokens: prompt and answer so far.
+        n_prompt: tokens of the prompt, the first ones of `tokens`.
+        max_new_tokens: most tokens to write, 1 or more.
+        sampling: how tokens are chosen.
+        end_tokens: ids that end it; the end token is part of the answer.
+        stop: is called with all new tokens after each one; True ends the request.
+        id: its number, counted up from 0 in order of arrival.
+        dice: the randomness, which is the request's own.
+        metrics: its times.
+        draft_source: proposes tokens, or None.
+        draft: tokens proposed to follow; they run with the next pass and are not part of the text yet.
+        draft_probs: the distributions that `draft` was drawn from, (n, V).
+        table: where its positions lie, given by the scheduler.
+        n_computed: leading tokens whose keys and values are in the cache.
+        n_prefix_tokens: tokens that the prefix cache spared it, over all its admissions.
+        n_preemptions: how often it was preempted.
+        n_remembered: blocks that the prefix cache has been told of.
+        finish_reason: one of FINISH_REASONS, None while it goes on.
+        error: what went wrong, where the reason is "error".
+    """
+
+    tokens: list[int]
+    n_prompt: int = -1  # made in __post_init__: all of the tokens
+    max_new_tokens: int = 1
+    sampling: "Sampling | None" = None
+    end_tokens: Sequence[int] = ()
+    stop: Callable[[list[int]], bool] | None = None
+    id: int = 0
+    dice: "Dice | None" = None
+    metrics: RequestMetrics = field(default_factory=lambda: RequestMetrics(0.0))
+    draft_source: Any = None
+    draft: list[int] = field(default_factory=list)
+    draft_probs: "Tensor | None" = None
+    table: BlockTable = field(init=False, repr=False)
+    n_computed: int = 0
+    n_prefix_tokens: int = 0
+    n_preemptions: int = 0
+    n_remembered: int = 0
+    finish_reason: str | None = None
+    error: str | None = None
+
+    def __post_init__(self) -> None:
+        self.n_prompt = len(self.tokens) if self.n_prompt < 0 else self.n_prompt
+
+    def twin(self) -> "Request":
+        """Return a request that asks for the same and is as far, with nothing computed yet."""
+        asked = (self.n_prompt, self.max_new_tokens, self.sampling, self.end_tokens, self.stop)
+        return Request(list(self.tokens), *asked)
+
+    @property
+    def n_pending(self) -> int:
+        """Tokens that have to run before the next one can be chosen, the draft included."""
+        return len(self.tokens) + len(self.draft) - self.n_computed
+
+    @property
+    def is_decoding(self) -> bool:
+        """Whether all but the newest token are in the cache."""
+        return self.n_computed == len(self.tokens) - 1
+
+    @property
+    def new_tokens(self) -> list[int]:
+        """The answer so far."""
+        return self.tokens[self.n_prompt :]
+
+    @property
+    def n_left(self) -> int:
+        """Tokens that may still be written."""
+        return self.n_prompt + self.max_new_tokens - len(self.tokens)
+
+    def n_drafted_in(self, n: int) -> int:
+        """Return how many of its next n pending tokens are drafted; below 0: so many of its own are left, a chunk."""
+        return self.n_computed + n - len(self.tokens)
+
+    def raise_error(self) -> None:
+        """Raise a ValueError if the request ended because something went wrong."""
+        if self.error is not None:
+            raise ValueError(self.error)
+
+    def write(self, tokens: Sequence[int], at: float) -> list[int]:
+        """Add tokens to the answer up to the one that ends it, and return those added."""
+        added = []
+        for token in tokens:
+            self.tokens.append(token)
+            self.metrics.token_times.append(at)
+            added.append(token)
+            self.finish_reason = self._reason(token)
+            if self.finish_reason is not None:
+                break
+        return added
+
+    def finish(self, reason: str, at: float, error: str | None = None) -> None:
+        """Note why and when it ended."""
+        self.finish_reason, self.error = reason, error
+        self.metrics.finished_at = at
+        self.metrics.n_prefix_tokens, self.metrics.n_preemptions = self.n_prefix_tokens, self.n_preemptions
+
+    def _reason(self, token: int) -> str | None:
+        if token in self.end_tokens or (self.stop is not None and self.stop(self.new_tokens)):
+            return "stop"
+        return "length" if not self.n_left else None
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a pass brought one request.
+
+    Attributes:
+        id: the request's number.
+        tokens: its new tokens of this pass; none if it was called off or failed.
+        finish_reason: why it ended with them, None if it goes on.
+        error: what went wrong, where the reason is "error".
+        metrics: its times, once it has ended.
+    """
+
+    id: int
+    tokens: list[int] = field(default_factory=list)
+    finish_reason: str | None = None
+    error: str | None = None
+    metrics: RequestMetrics | None = None

@@ -1,0 +1,110 @@
+"""The network: a decoder of layers, each attention and a feed-forward block or a mixture of experts."""
+
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy
+
+# Written by `course build` from the files' own definitions.
+_HOMES = {
+    "attention": [
+        "Attention",
+    ],
+    "batch_invariant": [
+        "MultiplyRows",
+        "RowsLinear",
+        "tile_linear",
+        "tree_linear",
+        "with_linear",
+    ],
+    "cuda_graphs": [
+        "StaticDecoder",
+    ],
+    "decoder": [
+        "Layer",
+        "NanoLM",
+        "check_prompts",
+        "right_padded",
+    ],
+    "expert_layers": [
+        "SeparateLinear",
+        "StackedLinear",
+        "separate_experts",
+    ],
+    "feedforward": [
+        "FeedForward",
+    ],
+    "grouped_moe": [
+        "GroupedMoE",
+        "MOST_EXPERTS",
+        "check_offsets",
+        "grouped_matmul",
+    ],
+    "moe": [
+        "MoE",
+        "mix_experts",
+        "route",
+    ],
+    "norm": [
+        "FastRMSNorm",
+        "RMSNorm",
+    ],
+    "quantize": [
+        "LayerMaker",
+        "collect_inputs",
+        "linear_layers",
+        "model_bytes",
+        "quantize_calibrated",
+        "quantize_model",
+    ],
+    "router_stats": [
+        "RouterStats",
+        "watch_routers",
+    ],
+    "tiny_decoder": [
+        "Generation",
+        "TinyCache",
+        "TinyDecoder",
+        "Work",
+        "causal_attention",
+    ],
+}
+__getattr__, __dir__ = lazy(__name__, _HOMES)
+
+if TYPE_CHECKING:
+    from .attention import Attention as Attention
+    from .batch_invariant import MultiplyRows as MultiplyRows
+    from .batch_invariant import RowsLinear as RowsLinear
+    from .batch_invariant import tile_linear as tile_linear
+    from .batch_invariant import tree_linear as tree_linear
+    from .batch_invariant import with_linear as with_linear
+    from .cuda_graphs import StaticDecoder as StaticDecoder
+    from .decoder import Layer as Layer
+    from .decoder import NanoLM as NanoLM
+    from .decoder import check_prompts as check_prompts
+    from .decoder import right_padded as right_padded
+    from .expert_layers import SeparateLinear as SeparateLinear
+    from .expert_layers import StackedLinear as StackedLinear
+    from .expert_layers import separate_experts as separate_experts
+    from .feedforward import FeedForward as FeedForward
+    from .grouped_moe import GroupedMoE as GroupedMoE
+    from .grouped_moe import MOST_EXPERTS as MOST_EXPERTS
+    from .grouped_moe import check_offsets as check_offsets
+    from .grouped_moe import grouped_matmul as grouped_matmul
+    from .moe import MoE as MoE
+    from .moe import mix_experts as mix_experts
+    from .moe import route as route
+    from .norm import FastRMSNorm as FastRMSNorm
+    from .norm import RMSNorm as RMSNorm
+    from .quantize import LayerMaker as LayerMaker
+    from .quantize import collect_inputs as collect_inputs
+    from .quantize import linear_layers as linear_layers
+    from .quantize import model_bytes as model_bytes
+    from .quantize import quantize_calibrated as quantize_calibrated
+    from .quantize import quantize_model as quantize_model
+    from .router_stats import RouterStats as RouterStats
+    from .router_stats import watch_routers as watch_routers
+    from .tiny_decoder import Generation as Generation
+    from .tiny_decoder import TinyCache as TinyCache
+    from .tiny_decoder import TinyDecoder as TinyDecoder
+    from .tiny_decoder import Work as Work
+    from .tiny_decoder import causal_attention as causal_attention

@@ -1,0 +1,195 @@
+"""Paging: a cache in blocks of equal size, so that no request reserves memory for an answer it may never write.
+
+Bookkeeping only: which blocks are free, who holds which, where a position lies. There are no tensors here, and none
+are needed to test it; `paged_cache` keeps the numbers. The idea is that of virtual memory in an operating system:
+blocks are its pages, a block table its page table, and blocks can be shared until someone writes (copy on write).
+
+Source: Kwon 2023 ("Efficient memory management for large language model serving with PagedAttention", section 4).
+"""
+
+from collections.abc import Sequence
+
+from .._require import require_count
+
+
+class OutOfBlocks(Exception):
+    """More blocks are needed than are free. Nothing has been changed; someone has to give blocks back first."""
+
+
+class BlockAllocator:
+    """The free blocks of a pool, and how many hold each of the others.
+
+    Args:
+        n_blocks: blocks of the pool, numbered from 0.
+
+    Raises:
+        ValueError: n_blocks below 1.
+    """
+
+    def __init__(self, n_blocks: int) -> None:
+        require_count(1, n_blocks=n_blocks)
+        self.n_blocks = n_blocks
+        # A stack: the block freed last is taken first, since it is the likeliest to be in the processor's cache still.
+        self._free = list(range(n_blocks - 1, -1, -1))
+        self._references = [0] * n_blocks
+
+    @property
+    def n_free(self) -> int:
+        """Blocks that nobody holds."""
+        return len(self._free)
+
+    @property
+    def n_used(self) -> int:
+        """Blocks that somebody holds, each counted once."""
+        return self.n_blocks - len(self._free)
+
+    def references(self, block: int) -> int:
+        """Return how many hold the block; 0 for a free one."""
+        return self._references[self._known(block)]
+
+    def allocate(self) -> int:
+        """Return the free block that lies on top of the stack, the one freed last; from now on it has one holder.
+
+        Raises:
+            OutOfBlocks: none is free.
+        """
+        if not self._free:
+            raise OutOfBlocks(f"all {self.n_blocks} blocks are held")
+        block = self._free.pop()
+        self._references[block] = 1
+        return block
+
+    def share(self, block: int) -> None:
+        """Count one more holder of a block that has some already.
+
+        Raises:
+            ValueError: the block is free, so there is nothing in it to share, or does not exist.
+        """
+        if self.references(block) < 1:
+            raise ValueError(f"block {block} is free; only a block that somebody holds can be shared")
+        self._references[block] += 1
+
+    def free(self, block: int) -> None:
+        """Count one holder less; a block without holders can be allocated again.
+
+        Raises:
+            ValueError: the block is free already, or does not exist.
+        """
+        if self.references(block) < 1:
+            raise ValueError(f"block {block} is free already; freed twice, it would be given to two requests")
+        self._references[block] -= 1
+        if not self._references[block]:
+            self._free.append(block)
+
+    def _known(self, block: int) -> int:
+        if not 0 <= block < self.n_blocks:
+            raise ValueError(f"block is {block}; this pool has blocks 0 to {self.n_blocks - 1}")
+        return block
+
+
+class BlockTable:
+    """The blocks of one sequence in order: position p lies in block p // block_size of it, at place p % block_size.
+
+    Attributes:
+        blocks: ids of the blocks held, each with one reference of this table's.
+        length: positions reserved so far; the last block may be partly empty.
+    """
+
+    def __init__(self, allocator: BlockAllocator, block_size: int) -> None:
+        require_count(1, block_size=block_size)
+        self.allocator, self.block_size = allocator, block_size
+        self.blocks: list[int] = []
+        self.length = 0
+
+    def blocks_needed(self, n: int) -> int:
+        """Return how many free blocks `append(n)` takes: new ones, and one for a copy where the last one is shared."""
+        return blocks_for(self.length + n, self.block_size) - len(self.blocks) + self._must_copy(n)
+
+    def append(self, n: int) -> list[tuple[int, int]]:
+        """Reserve n more positions; return the copies (from block, to block) that have to be made before writing there.
+
+        New blocks are allocated as soon as the held ones are full, never earlier. If the first new position falls into
+        a block that others hold too, this table gets a block of its own in its place (copy on write): the content has
+        to be copied, and the others keep the old one.
+
+        Raises:
+            ValueError: n is negative.
+            OutOfBlocks: not enough blocks are free; the table is as before.
+        """
+        require_count(0, n=n)
+        needed = self.blocks_needed(n)
+        if needed > self.allocator.n_free:
+            raise OutOfBlocks(f"{n} more positions need {needed} blocks and {self.allocator.n_free} are free")
+        copies = []
+        if self._must_copy(n):
+            shared, own = self.blocks[-1], self.allocator.allocate()
+            copies.append((shared, own))
+            self.blocks[-1] = own
+            self.allocator.free(shared)
+        self.length += n
+        while len(self.blocks) * self.block_size < self.length:
+            self.blocks.append(self.allocator.allocate())
+        return copies
+
+    def slot_mapping(self, start: int, stop: int) -> list[int]:
+        """Return the slots of the positions start … stop - 1; slot s is place s % block_size of block s // block_size.
+
+        Raises:
+            ValueError: positions that are not reserved; the message calls them positions.
+        """
+        if not 0 <= start <= stop <= self.length:
+            raise ValueError(f"positions {start} to {stop} were asked for; this table has 0 to {self.length}")
+        size, blocks = self.block_size, self.blocks
+        return [blocks[p // size] * size + p % size for p in range(start, stop)]
+
+    def fork(self) -> "BlockTable":
+        """Return a second table over the same blocks, each with one more holder; nothing is copied."""
+        twin = BlockTable(self.allocator, self.block_size)
+        for block in self.blocks:
+            self.allocator.share(block)
+        twin.blocks, twin.length = list(self.blocks), self.length
+        return twin
+
+    def adopt(self, blocks: Sequence[int]) -> None:
+        """Begin with full blocks that the caller holds; their references pass to this table.
+
+        Raises:
+            ValueError: the table is not empty.
+        """
+        if self.blocks:
+            raise ValueError(f"blocks of a prefix come first, and this table has {self.length} positions already")
+        self.blocks, self.length = list(blocks), len(blocks) * self.block_size
+
+    def replace(self, blocks: Sequence[int]) -> None:
+        """Hold these blocks in place of its first ones, which have the same content; equal numbers stay as they are."""
+        for i, block in enumerate(blocks):
+            if block != self.blocks[i]:
+                self.allocator.share(block)
+                self.allocator.free(self.blocks[i])
+                self.blocks[i] = block
+
+    def truncate(self, length: int) -> None:
+        """Keep the first `length` positions and give back the blocks that none of them needs.
+
+        Raises:
+            ValueError: length is negative or beyond what is reserved.
+        """
+        if not 0 <= length <= self.length:
+            raise ValueError(f"length is {length}; 0 to {self.length}, the positions reserved, can stay")
+        keep = blocks_for(length, self.block_size)
+        while len(self.blocks) > keep:
+            self.allocator.free(self.blocks.pop())
+        self.length = length
+
+    def release(self) -> None:
+        """Give everything back."""
+        self.truncate(0)
+
+    def _must_copy(self, n: int) -> bool:
+        """Whether the first of n new positions falls into a block that others hold too."""
+        return n > 0 and self.length % self.block_size > 0 and self.allocator.references(self.blocks[-1]) > 1
+
+
+def blocks_for(n_positions: int, block_size: int) -> int:
+    """Return how many blocks hold n positions."""
+    return -(-n_positions // block_size)

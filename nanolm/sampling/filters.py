@@ -1,0 +1,96 @@
+"""From scores to the next token: temperature, then top-k, then top-p, then one draw.
+
+Every filter works on rows (…, V), keeps at least one token of each and returns probabilities that sum to 1.
+Probabilities are float64: ratios and running sums of them decide which token comes out.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+# Two sums of the same numbers in another order differ by a few units in the last place. A total that misses
+# top_p by no more than this has reached it.
+_ROUNDING = {torch.float64: 1e-9}
+_ROUNDING_SHORT = 1e-6
+
+
+def temperature_probs(logits: Float[Tensor, "... V"], temperature: float) -> Float[Tensor, "... V"]:
+    """Return softmax(logits / temperature) in float64.
+
+    Temperature 0 is the limit: all probability on the largest logit, the lowest id among equals. A logit of -inf
+    is a forbidden token, with probability 0.
+
+    Raises:
+        ValueError: temperature negative or not finite; a row whose logits are all -inf; a NaN or +inf logit.
+    """
+    _check_temperature(temperature)
+    logits = logits.double()
+    largest = logits.max(dim=-1, keepdim=True).values
+    _check_finite(largest)
+    if temperature == 0:
+        return torch.zeros_like(logits).scatter_(-1, logits.argmax(dim=-1, keepdim=True), 1.0)
+    # The largest goes to 0 before the division: at a tiny temperature the quotient itself would overflow.
+    return torch.softmax((logits - largest) / temperature, dim=-1)
+
+
+def top_k_filter(probs: Float[Tensor, "... V"], k: int) -> Float[Tensor, "... V"]:
+    """Return probs with all but the k most probable tokens set to 0, renormalised to sum 1.
+
+    Exactly k stay: among equals at the border the lower ids. k at or above V changes nothing.
+
+    Raises:
+        ValueError: k below 1.
+    """
+    _check_top_k(k)
+    if k >= probs.shape[-1]:
+        return probs
+    order = probs.argsort(dim=-1, descending=True, stable=True)
+    kept = probs.scatter(-1, order[..., k:], 0.0)
+    return kept / kept.sum(dim=-1, keepdim=True)
+
+
+def top_p_filter(probs: Float[Tensor, "... V"], p: float) -> Float[Tensor, "... V"]:
+    """Return probs with only the smallest set of tokens whose total reaches p, renormalised to sum 1.
+
+    Tokens are taken from the most probable down, lower ids first among equals, until the total is p or more: the
+    token that crosses p stays. A total equal to p up to rounding (1e-9 in float64, 1e-6 in shorter types) has reached
+    it. At least one token stays, also when p is below the largest probability; p = 1 keeps every token of
+    probability above 0.
+
+    Raises:
+        ValueError: p outside (0, 1].
+    """
+    _check_top_p(p)
+    tolerance = _ROUNDING.get(probs.dtype, _ROUNDING_SHORT)
+    ordered, order = probs.sort(dim=-1, descending=True, stable=True)
+    before = ordered.cumsum(dim=-1) - ordered  # the total without this token
+    # A token goes if the ones before it reach p already. The first has nothing before it and always stays.
+    dropped = before >= p - tolerance
+    dropped[..., 0] = False
+    if p == 1:
+        dropped = ordered == 0
+    kept = probs.scatter(-1, order, ordered.masked_fill(dropped, 0.0))
+    return kept / kept.sum(dim=-1, keepdim=True)
+
+
+def _check_finite(largest: Tensor) -> None:
+    """One sum asks all rows at once: a single NaN or infinity makes it NaN or infinite."""
+    if not math.isfinite(largest.double().sum().item()):
+        raise ValueError("logits hold NaN, +inf, or a row of -inf only; each row needs a finite score and no NaN")
+
+
+def _check_temperature(temperature: float) -> None:
+    if not 0 <= temperature < float("inf"):
+        raise ValueError(f"temperature is {temperature}; it must be finite and 0 (greedy) or more")
+
+
+def _check_top_k(k: int) -> None:
+    if k < 1:
+        raise ValueError(f"top_k is {k}; at least 1 token must stay (None keeps all)")
+
+
+def _check_top_p(p: float) -> None:
+    if not 0 < p <= 1:
+        raise ValueError(f"top_p is {p}; it must be above 0 and at most 1 (None keeps all)")

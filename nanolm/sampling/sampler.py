@@ -1,0 +1,26 @@
+"""From logits to the next token: one draw a row."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from .filters import _check_finite
+from .params import Sampling
+from .rng import Dice
+
+
+def sample_next(logits: Float[Tensor, "B V"], sampling: Sampling, dice: Dice) -> Int[Tensor, "B"]:
+    """Return one token a row, (B,) integers: temperature, then top-k, then top-p, then one draw.
+
+    Rows are drawn from the first to the last, each with one `dice.categorical` over its V probabilities. At temperature
+    0 a row's token is the one with the largest logit, the lowest id among equals, and no randomness is used.
+
+    Raises:
+        ValueError: a row whose logits are all -inf; a NaN or +inf logit; at temperature 0 as well.
+    """
+    if sampling.temperature == 0:
+        largest, tokens = logits.max(dim=-1)  # the first among equals
+        _check_finite(largest)
+        return tokens
+    probs = sampling.probs(logits)
+    return torch.tensor([dice.categorical(row) for row in probs.cpu()], device=logits.device)

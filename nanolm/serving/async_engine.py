@@ -1,0 +1,236 @@
+"""The engine in a thread of its own, for a server whose event loop must never wait for a pass.
+
+Only the thread touches the engine, and only the loop touches the books of who is served. Commands go to the engine
+through a queue, and outputs come back through `call_soon_threadsafe`, those of a pass together. So there is no lock,
+and a client that vanishes is one more command: abort.
+"""
+
+import asyncio
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from ..engine.engine import Engine
+from ..engine.request import Output
+from .prometheus import ServingCounters
+from .request_group import Ticket
+
+log = logging.getLogger("nanolm")
+
+
+class Busy(Exception):
+    """As many requests wait as may; the same one can be taken later."""
+
+
+class NotServing(Exception):
+    """No request is taken: the thread is shutting down, or its engine is broken."""
+
+
+class EngineThread:
+    """Runs an engine for an event loop.
+
+    Args:
+        engine: nobody else may use it between `start` and `close`.
+        max_waiting: requests that may wait, beyond those that the engine runs at a time.
+
+    Attributes:
+        counters: what has been served.
+        state: "new", "serving", "draining" or "broken"; "closed" in the end.
+    """
+
+    def __init__(self, engine: Engine, max_waiting: int = 64) -> None:
+        self.engine, self.counters, self.state = engine, ServingCounters(), "new"
+        self.max_open = engine.scheduler.max_running + max_waiting
+        self._open: set[Ticket] = set()
+        self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._where: dict[int, tuple[Ticket, int]] = {}  # the thread's: engine number -> ticket, index
+        self._leaving = False
+        # A daemon: an interrupt that skips `close` must not leave a process that never ends.
+        self._thread = threading.Thread(target=self._run, name="nanolm-engine", daemon=True)
+
+    @property
+    def n_open(self) -> int:
+        """Requests taken that have not ended."""
+        return sum(len(ticket.going) for ticket in self._open)
+
+    def gauges(self) -> dict[str, int]:
+        """Return numbers that hold for this moment, by name. Each is one look at a length: the thread goes on."""
+        scheduler = self.engine.scheduler
+        return {
+            "open_requests": self.n_open,
+            "running_requests": len(scheduler.running),
+            "waiting_requests": len(scheduler.waiting),
+            "blocks": scheduler.allocator.n_blocks,
+            "blocks_used": scheduler.allocator.n_used,
+        }
+
+    # --- the loop's side ---------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to serve the running event loop."""
+        self._loop, self.state = asyncio.get_running_loop(), "serving"
+        self._idle, self._ended = asyncio.Event(), asyncio.Event()
+        self._idle.set()
+        self._thread.start()
+
+    async def submit(self, requests: Sequence[Mapping[str, Any]]) -> Ticket:
+        """Hand requests to the engine, all of them or none; return their ticket.
+
+        Args:
+            requests: the arguments of `Engine.add_request`, one mapping a request.
+
+        Raises:
+            Busy: there is no place for so many.
+            NotServing: no requests are taken.
+            ValueError: what `add_request` refuses.
+        """
+        if self.state != "serving":
+            raise NotServing(f"the server is {self.state}")
+        if self.n_open + len(requests) > self.max_open:
+            raise Busy(f"{self.n_open} requests run or wait; at most {self.max_open} may")
+        ticket = Ticket(requests)
+        self._open.add(ticket)
+        self._idle.clear()
+        self._commands.put(partial(self._add, ticket))
+        try:
+            await ticket.accepted
+        except asyncio.CancelledError:
+            self.abort(ticket)
+            raise
+        return ticket
+
+    def abort(self, ticket: Ticket, why: str | None = None) -> None:
+        """Call off what of the ticket has not ended; its listener gets outputs with the reason "abort" and `why`."""
+        if ticket in self._open:
+            self._commands.put(partial(self._abort, ticket, why))
+
+    async def drain(self, grace_seconds: float) -> None:
+        """Take no more requests and let those taken end; abort what is left after the grace period."""
+        self.state = "draining" if self.state == "serving" else self.state
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace_seconds):
+                await self._idle.wait()
+        for ticket in list(self._open):
+            self.abort(ticket, "the server is shutting down; the request was ended before its time")
+
+    async def close(self, grace_seconds: float = 0.0) -> None:
+        """Drain, then end the thread and wait for it. A second call does nothing."""
+        if self.state in ("new", "closed"):
+            return
+        await self.drain(grace_seconds)
+        self._commands.put(self._leave)
+        await self._ended.wait()
+        self._thread.join()
+        self.state = "closed"
+
+    def _settle(self, ticket: Ticket, error: Exception | None) -> None:
+        ticket.settle(error)
+        if error is not None:
+            self._forget(ticket)
+
+    def _deliver(self, outputs: Sequence[tuple[Ticket, int, Output]]) -> None:
+        for ticket, index, output in outputs:
+            ticket.deliver(index, output)
+            if not ticket.going:
+                self._forget(ticket)
+
+    def _forget(self, ticket: Ticket) -> None:
+        self._open.discard(ticket)
+        if not self._open:
+            self._idle.set()
+
+    def _on_end(self, broken: bool) -> None:
+        """The thread has ended. Whoever still waits must hear of it, or would wait for ever."""
+        self.state = "broken" if broken else self.state
+        why = "the engine has broken down; the server must be started anew"
+        for ticket in list(self._open):
+            ticket.settle(NotServing(why))
+            self._deliver([(ticket, i, Output(-1, finish_reason="error", error=why)) for i in sorted(ticket.going)])
+        self._ended.set()
+
+    # --- the thread's side -------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        broken = True
+        try:
+            while not self._leaving:
+                self._obey()
+                if self.engine.has_work:
+                    self._step()
+            broken = False
+        except BaseException:
+            log.exception("the engine's thread has ended; no request is served any more")
+        finally:
+            self._post(self._on_end, broken)
+
+    def _obey(self) -> None:
+        """Carry out the commands there are; without work, sleep until there is one."""
+        with suppress(queue.Empty):
+            if not self.engine.has_work:
+                self._commands.get()()
+            while True:
+                self._commands.get_nowait()()
+
+    def _step(self) -> None:
+        try:
+            outputs = self.engine.step()
+        except Exception as error:
+            log.exception("a pass failed")
+            outputs = self._give_up(f"a pass failed with {type(error).__name__}; the server's log says more")
+        else:
+            self.counters.count_step(self.engine.records)
+        self._report(outputs)
+
+    def _give_up(self, why: str) -> list[Output]:
+        """End the requests that a failed pass may have harmed: those that ran, and those whose last output is lost."""
+        running = {request.id for request in self.engine.scheduler.running}
+        harmed = [i for i in self._where if i in running or not self._is_served(i)]
+        harmed = harmed or list(self._where)  # it failed before anybody ran: no pass is to be had with these
+        for i in harmed:
+            self.engine.abort(i)
+        return [Output(i, finish_reason="error", error=why) for i in harmed]
+
+    def _is_served(self, request_id: int) -> bool:
+        with suppress(ValueError):
+            return self.engine.request(request_id) is not None
+        return False
+
+    def _add(self, ticket: Ticket) -> None:
+        try:
+            for arguments in ticket.requests:
+                ticket.ids.append(self.engine.add_request(**arguments))
+        except Exception as error:
+            for i in ticket.ids:
+                self.engine.abort(i)
+            self._post(self._settle, ticket, error)
+            return
+        self._where |= {i: (ticket, index) for index, i in enumerate(ticket.ids)}
+        self._post(self._settle, ticket, None)
+
+    def _abort(self, ticket: Ticket, why: str | None) -> None:
+        going = [i for i in ticket.ids if i in self._where]
+        for i in going:
+            self.engine.abort(i)
+        self._report([Output(i, finish_reason="abort", error=why) for i in going])
+
+    def _report(self, outputs: Sequence[Output]) -> None:
+        if not outputs:
+            return
+        addressed = [(*self._where[output.id], output) for output in outputs]
+        for output in outputs:
+            if output.finish_reason is not None:
+                self.counters.count_end(output)
+                del self._where[output.id]
+        self._post(self._deliver, addressed)
+
+    def _leave(self) -> None:
+        self._leaving = True
+
+    def _post(self, callback: Callable[..., None], *arguments: Any) -> None:
+        """Let the loop call something, unless there is no loop any more."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(callback, *arguments)

@@ -1,0 +1,72 @@
+"""Speculative decoding: a cheap draft proposes, the target verifies in one pass, and the distribution stays exact."""
+
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy
+
+# Written by `course build` from the files' own definitions.
+_HOMES = {
+    "acceptance": [
+        "accept_or_resample",
+        "acceptance_rate",
+        "check_distributions",
+        "residual_distribution",
+        "verify_draft",
+    ],
+    "batch": [
+        "speculate_batch",
+    ],
+    "drafts": [
+        "ModelDraft",
+        "PromptLookupDraft",
+        "prompt_lookup",
+        "speculate",
+    ],
+    "generate": [
+        "Draft",
+        "Reader",
+        "Round",
+        "SpecDecodeStats",
+        "baseline_generate",
+        "check_draft",
+        "speculative_generate",
+        "speculative_round",
+        "up_to_end",
+    ],
+    "session": [
+        "BatchSession",
+        "Session",
+    ],
+    "speedup": [
+        "best_gamma",
+        "expected_tokens_per_round",
+        "speculative_speedup",
+    ],
+}
+__getattr__, __dir__ = lazy(__name__, _HOMES)
+
+if TYPE_CHECKING:
+    from .acceptance import accept_or_resample as accept_or_resample
+    from .acceptance import acceptance_rate as acceptance_rate
+    from .acceptance import check_distributions as check_distributions
+    from .acceptance import residual_distribution as residual_distribution
+    from .acceptance import verify_draft as verify_draft
+    from .batch import speculate_batch as speculate_batch
+    from .drafts import ModelDraft as ModelDraft
+    from .drafts import PromptLookupDraft as PromptLookupDraft
+    from .drafts import prompt_lookup as prompt_lookup
+    from .drafts import speculate as speculate
+    from .generate import Draft as Draft
+    from .generate import Reader as Reader
+    from .generate import Round as Round
+    from .generate import SpecDecodeStats as SpecDecodeStats
+    from .generate import baseline_generate as baseline_generate
+    from .generate import check_draft as check_draft
+    from .generate import speculative_generate as speculative_generate
+    from .generate import speculative_round as speculative_round
+    from .generate import up_to_end as up_to_end
+    from .session import BatchSession as BatchSession
+    from .session import Session as Session
+    from .speedup import best_gamma as best_gamma
+    from .speedup import expected_tokens_per_round as expected_tokens_per_round
+    from .speedup import speculative_speedup as speculative_speedup

@@ -1,0 +1,109 @@
+"""A text in the middle of being written: a model, its cache, and the rules for choosing tokens.
+
+Algorithms that go forward several tokens and sometimes back (speculation) talk to a session and never see a cache.
+Whatever has `length`, `feed` and `truncate` can stand in for one, which is how they are tested without a model.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..cache.kinds import CacheKind
+from ..model.decoder import NanoLM
+from ..sampling.params import Sampling
+
+
+class Session:
+    """One sequence being read by one model.
+
+    Attributes:
+        length: tokens read so far; the cache holds exactly these.
+        passes: forward passes run so far.
+    """
+
+    def __init__(
+        self,
+        model: NanoLM,
+        sampling: Sampling | None = None,
+        capacity: int | None = None,
+        cache_kind: CacheKind = "float",
+    ) -> None:
+        self.model, self.sampling = model, sampling or Sampling()
+        self.cache = model.new_cache(capacity=capacity, cache_kind=cache_kind)
+        self.passes = 0
+
+    @property
+    def length(self) -> int:
+        """Tokens read so far."""
+        return self.cache.length
+
+    @torch.inference_mode()
+    def feed(self, tokens: Sequence[int], last: int = 1) -> Float[Tensor, "last V"]:
+        """Read more tokens in one pass; return the distribution of the next token after each of the last `last`.
+
+        Row -1 is what follows the whole text so far. Probabilities are float64 on the CPU, with temperature, top-k
+        and top-p applied.
+
+        Raises:
+            ValueError: no tokens, or `last` outside 1 … len(tokens).
+        """
+        if not 1 <= last <= len(tokens):
+            raise ValueError(
+                f"last is {last} and {len(tokens)} tokens were given; last must be 1 to the number of tokens"
+            )
+        logits = self.model(torch.tensor([list(tokens)], device=self.model.device), self.cache, last)[0]
+        self.cache.advance(len(tokens))
+        self.passes += 1
+        return self.sampling.probs(logits.to("cpu", torch.float64))
+
+    def truncate(self, length: int) -> None:
+        """Forget all but the first `length` tokens, as if the others had never been read."""
+        self.cache.truncate(length)
+
+
+class BatchSession:
+    """Several sequences read by one model, each at a length of its own.
+
+    Attributes:
+        lengths: tokens read so far, row by row.
+        passes: forward passes run so far; one serves all rows.
+    """
+
+    def __init__(self, model: NanoLM, sampling: Sampling, batch_size: int, capacity: int) -> None:
+        self.model, self.sampling = model, sampling
+        self.cache = model.new_cache(batch_size, capacity, ragged=True)
+        self.passes = 0
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens read so far, row by row."""
+        return self.cache.lengths
+
+    @torch.inference_mode()
+    def feed(self, rows: Sequence[Sequence[int]], last: Sequence[int]) -> list[Float[Tensor, "last V"]]:
+        """Read more tokens of every row in one pass; return each row's last[b] next-token distributions.
+
+        Rows may have different counts, also none; the short ones are padded on the right and only their own tokens
+        count as read.
+
+        Raises:
+            ValueError: last[b] negative or above the number of row b's tokens.
+        """
+        for b, (row, n) in enumerate(zip(rows, last, strict=True)):
+            if not 0 <= n <= len(row):
+                raise ValueError(f"last[{b}] is {n}; row {b} reads {len(row)} tokens, so it must be 0 to {len(row)}")
+        T = max(1, *(len(row) for row in rows))  # a pass has at least one position, if only of padding
+        tokens = torch.tensor([[*row, *[0] * (T - len(row))] for row in rows], device=self.model.device)
+        logits = self.model(tokens, self.cache).to("cpu", torch.float64)  # (B, T, V)
+        self.cache.advance([len(row) for row in rows])
+        self.passes += 1
+        return [
+            self.sampling.probs(logits[b, len(row) - n : len(row)])
+            for b, (row, n) in enumerate(zip(rows, last, strict=True))
+        ]
+
+    def truncate(self, lengths: Sequence[int]) -> None:
+        """Forget all but the first lengths[b] tokens of row b."""
+        self.cache.truncate(list(lengths))

@@ -1,0 +1,44 @@
+"""Text to token ids and back: tokenizers, conversations as prompts, text as it streams."""
+
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy
+
+# Written by `course build` from the files' own definitions.
+_HOMES = {
+    "chat": [
+        "CHATML_MARKERS",
+        "ChatML",
+        "ChatTemplate",
+        "Message",
+        "PlainText",
+        "ROLES",
+        "chat_prompt",
+        "chat_template",
+        "check_messages",
+        "last_tokens",
+    ],
+    "detokenizer": [
+        "TextStream",
+        "after_start",
+    ],
+    "tokenizer": [
+        "Tokenizer",
+    ],
+}
+__getattr__, __dir__ = lazy(__name__, _HOMES)
+
+if TYPE_CHECKING:
+    from .chat import CHATML_MARKERS as CHATML_MARKERS
+    from .chat import ChatML as ChatML
+    from .chat import ChatTemplate as ChatTemplate
+    from .chat import Message as Message
+    from .chat import PlainText as PlainText
+    from .chat import ROLES as ROLES
+    from .chat import chat_prompt as chat_prompt
+    from .chat import chat_template as chat_template
+    from .chat import check_messages as check_messages
+    from .chat import last_tokens as last_tokens
+    from .detokenizer import TextStream as TextStream
+    from .detokenizer import after_start as after_start
+    from .tokenizer import Tokenizer as Tokenizer

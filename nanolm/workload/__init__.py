@@ -1,0 +1,50 @@
+"""Recorded and made-up loads, and ways to serve them side by side."""
+
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy
+
+# Written by `course build` from the files' own definitions.
+_HOMES = {
+    "baselines": [
+        "Batch",
+        "nanolm_batch",
+        "replay_batches",
+        "transformers_batch",
+    ],
+    "replay": [
+        "EXACTLY",
+        "Replay",
+        "replay_engine",
+    ],
+    "trace": [
+        "Arrival",
+        "RECORDED",
+        "Trace",
+        "all_at_once",
+        "at_rate",
+        "heavy_tailed_lengths",
+        "load_trace",
+        "poisson",
+        "save_trace",
+    ],
+}
+__getattr__, __dir__ = lazy(__name__, _HOMES)
+
+if TYPE_CHECKING:
+    from .baselines import Batch as Batch
+    from .baselines import nanolm_batch as nanolm_batch
+    from .baselines import replay_batches as replay_batches
+    from .baselines import transformers_batch as transformers_batch
+    from .replay import EXACTLY as EXACTLY
+    from .replay import Replay as Replay
+    from .replay import replay_engine as replay_engine
+    from .trace import Arrival as Arrival
+    from .trace import RECORDED as RECORDED
+    from .trace import Trace as Trace
+    from .trace import all_at_once as all_at_once
+    from .trace import at_rate as at_rate
+    from .trace import heavy_tailed_lengths as heavy_tailed_lengths
+    from .trace import load_trace as load_trace
+    from .trace import poisson as poisson
+    from .trace import save_trace as save_trace

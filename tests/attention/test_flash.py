@@ -1,0 +1,355 @@
+"""Grades `nanolm/flash.py` against one softmax over all keys, attention one query at a time (by_hand.py) and torch."""
+
+import math
+from functools import reduce
+
+import pytest
+import torch
+from by_hand import attention, close, name_the_mistake, random
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from largest_tensor import LargestTensor
+from refusal import assert_refuses
+
+from nanolm.attention import SoftmaxState
+
+# The fixture gives the same module to every example.
+law = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+INFINITY, NAN = math.inf, math.nan
+LN2 = math.log(2)
+
+
+def column(*numbers):
+    """One row of scores, or one number for each of several keys."""
+    return torch.tensor([numbers], dtype=torch.float64)
+
+
+def values_of(*numbers):
+    """(C, 1): each key's value is one number."""
+    return torch.tensor(numbers, dtype=torch.float64)[:, None]
+
+
+def fold(online_softmax, scores, values, cuts):
+    """The state after the keys in pieces that end at `cuts` and at the end."""
+    state = SoftmaxState.empty(values.new_zeros(*scores.shape[:-1], values.shape[-1]))
+    for first, last in zip([0, *cuts], [*cuts, scores.shape[-1]], strict=True):
+        state = online_softmax(state, scores[..., first:last], values[..., first:last, :])
+    return state
+
+
+# --- online_softmax ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.exercise("online_softmax")
+def test_online_softmax_rescales_what_it_has_when_the_maximum_grows(impl):
+    # Scores 0, then ln 2; values 3 and 6. Relative to ln 2 the weights are 1/2 and 1: total 1.5, weighted
+    # 1.5 + 6 = 7.5, and the mean 7.5 / 1.5 = 5 (= 1/3 · 3 + 2/3 · 6).
+    state = fold(impl.online_softmax, column(0, LN2), values_of(3.0, 6.0), [1])
+    found = tuple(round(part.item(), 9) for part in (state.total, state.weighted))
+    assert found != (2.0, 9.0), (
+        "no rescaling when the maximum grows: the old total and the old sum belong to the old maximum"
+    )
+    assert found != (2.0, 7.5), "the denominator is not rescaled when the maximum grows: `total` belongs to it as well"
+    assert found != (1.5, 9.0), "the numerator is not rescaled when the maximum grows: `weighted` belongs to it as well"
+    assert found != (3.0, 12.0), (
+        "the rescaling is upside down: old sums shrink by exp(old - new), they do not grow by exp(new - old)"
+    )
+    assert math.isclose(state.maximum.item(), LN2), f"the largest score is ln 2 = 0.693; got {state.maximum.item()}"
+    assert found == (1.5, 7.5), f"total and weighted must be 1.5 and 7.5; got {found}"
+    assert math.isclose(state.result().item(), 5.0)
+
+
+@pytest.mark.exercise("online_softmax")
+def test_online_softmax_keeps_the_maximum_when_the_next_scores_are_smaller(impl):
+    # The same two keys in the other order, hence the same state.
+    state = fold(impl.online_softmax, column(LN2, 0), values_of(6.0, 3.0), [1])
+    assert math.isclose(state.maximum.item(), LN2), (
+        f"the maximum is that of all keys met, ln 2 = 0.693, not the last piece's: {state.maximum.item()}"
+    )
+    found = (round(state.total.item(), 9), round(state.weighted.item(), 9))
+    assert found == (1.5, 7.5), f"total and weighted must be 1.5 and 7.5; got {found}"
+
+
+@pytest.mark.exercise("online_softmax")
+@law
+@given(
+    sizes=st.lists(st.integers(1, 6), min_size=1, max_size=5),
+    spread=st.sampled_from([0.1, 3.0, 50.0]),
+    seed=st.integers(0, 99),
+)
+def test_online_softmax_in_pieces_of_any_size_is_one_softmax(impl, sizes, spread, seed):
+    C = sum(sizes)
+    scores, values = random(2, 3, C, seed=seed) * spread, random(2, C, 4, seed=seed + 1)
+    cuts = [sum(sizes[:i]) for i in range(1, len(sizes))]
+    actual = fold(impl.online_softmax, scores, values, cuts).result()
+    expected = torch.softmax(scores, dim=-1) @ values
+    assert close(actual, expected), f"pieces of {sizes} keys: off by {(actual - expected).abs().max():.2g}"
+
+
+@pytest.mark.exercise("online_softmax")
+def test_online_softmax_does_not_overflow(impl):
+    # exp(1000) is more than a float holds. Weights 1/3 and 2/3 as above.
+    result = fold(impl.online_softmax, column(1000, 1000 + LN2), values_of(3.0, 6.0), [1]).result()
+    assert close(result, column(5.0), 1e-9), f"exp overflows unless the maximum is subtracted: {result.item()}, not 5"
+
+
+@pytest.mark.exercise("online_softmax")
+def test_online_softmax_of_hidden_keys_only_is_no_nan(impl):
+    hidden = column(-INFINITY, -INFINITY)
+    state = impl.online_softmax(SoftmaxState.empty(column(0)), hidden, values_of(3.0, 6.0))
+    assert not torch.isnan(torch.cat(state)).any(), "every key is hidden, and -inf - -inf is NaN: subtract 0 instead"
+    assert state.result().item() == 0, "a query that has met no key gives 0"
+    state = impl.online_softmax(state, column(7.0), values_of(3.0))
+    assert state.result().item() == 3, f"one visible key after hidden ones has all the weight; got {state.result()}"
+
+
+@pytest.mark.exercise("online_softmax")
+@pytest.mark.parametrize("broken", [NAN, INFINITY])
+def test_online_softmax_gives_a_hidden_value_no_say(impl, broken):
+    scores = torch.tensor([[0.0, -INFINITY], [0.0, 0.0]], dtype=torch.float64)  # the first row does not see key 1
+    state = impl.online_softmax(
+        SoftmaxState.empty(torch.zeros(2, 1, dtype=torch.float64)), scores, values_of(3, broken)
+    )
+    seen = state.result()[:, 0].tolist()
+    assert seen[0] == 3, f"a hidden value of {broken} leaked: 0 · {broken} is NaN (`weighted_sum` keeps it out)"
+    assert math.isnan(seen[1]), "a row that does see the broken value must show it"
+
+
+@pytest.mark.exercise("online_softmax")
+def test_online_softmax_leaves_the_state_it_got_as_it_was(impl):
+    state = impl.online_softmax(SoftmaxState.empty(column(0)), column(0.0), values_of(3.0))
+    before = [part.clone() for part in state]
+    impl.online_softmax(state, column(5.0), values_of(1.0))
+    assert all(map(torch.equal, state, before)), "the old state was changed in place: a split may still need it"
+
+
+# --- merge -------------------------------------------------------------------------------------------------------
+
+
+def state_of(scores, values):
+    """Straight from the definition, all keys at once."""
+    maximum = scores.amax(-1, keepdim=True)
+    weights = (scores - maximum).exp()
+    return SoftmaxState(maximum, weights.sum(-1, keepdim=True), weights @ values)
+
+
+@pytest.mark.exercise("merge")
+@pytest.mark.parametrize("larger_first", [False, True])
+def test_merge_brings_both_states_to_the_larger_maximum(impl, larger_first):
+    # As for online_softmax: keys with scores 0 and ln 2, values 3 and 6; together total 1.5 and weighted 7.5.
+    parts = [state_of(column(0.0), values_of(3.0)), state_of(column(LN2), values_of(6.0))]
+    state = impl.merge(*(parts[::-1] if larger_first else parts))
+    found = (round(state.total.item(), 9), round(state.weighted.item(), 9))
+    assert found != (2.0, 9.0), (
+        "no rescaling: whichever state has the smaller maximum, first or second, shrinks by exp(its - the larger)"
+    )
+    assert found != (2.0, 7.5), "the denominator is not rescaled: `total` belongs to the maximum as well"
+    assert found == (1.5, 7.5), f"total and weighted must be 1.5 and 7.5; got {found}"
+    assert math.isclose(state.maximum.item(), LN2)
+
+
+@pytest.mark.exercise("merge")
+@law
+@given(sizes=st.lists(st.integers(1, 5), min_size=2, max_size=5), order=st.randoms(), seed=st.integers(0, 99))
+def test_merge_of_parts_in_any_order_is_one_softmax(impl, sizes, order, seed):
+    C = sum(sizes)
+    scores, values = random(3, C, seed=seed) * 20, random(C, 4, seed=seed + 1)
+    states = [state_of(s, v) for s, v in zip(scores.split(sizes, -1), values.split(sizes, -2), strict=True)]
+    order.shuffle(states)
+    assert close(reduce(impl.merge, states).result(), torch.softmax(scores, -1) @ values)
+
+
+@pytest.mark.exercise("merge")
+def test_merge_with_a_state_that_has_met_no_key_changes_nothing(impl):
+    nothing, some = SoftmaxState.empty(column(0)), state_of(column(0.0, LN2), values_of(3.0, 6.0))
+    for pair in ((nothing, some), (some, nothing)):
+        merged = impl.merge(*pair)
+        assert all(map(close, merged, some)), f"an empty range changed the result to {merged.result().item()}"
+    assert impl.merge(nothing, nothing).result().item() == 0, "two empty states: -inf - -inf is NaN; the result is 0"
+
+
+# --- flash_attention ---------------------------------------------------------------------------------------------
+
+
+def heads(B, N, K, T, S, H=6, seed=0):
+    return random(B, N, T, H, seed=seed), random(B, K, S, H, seed=seed + 1), random(B, K, S, H, seed=seed + 2)
+
+
+def explicit_sdpa(q, k, v):
+    """torch's attention with everything spelled out: each head its own copy of the keys, and a full mask."""
+    T, S, G = q.shape[2], k.shape[2], q.shape[1] // k.shape[1]
+    mask = torch.tensor([[s <= S - T + t for s in range(S)] for t in range(T)])
+    k, v = k.repeat_interleave(G, dim=1), v.repeat_interleave(G, dim=1)
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def flash_mistakes(q, k, v):
+    T, S, H = q.shape[2], k.shape[2], q.shape[3]
+    G = q.shape[1] // k.shape[1]
+    return {
+        "the scale is forgotten: scores are divided by √H": attention(q * math.sqrt(H), k, v),
+        "the scale is applied twice: scores are divided by √H once": attention(q / math.sqrt(H), k, v),
+        "causal, but aligned top-left: query t stands at position S - T + t, not t": attention(
+            q, k, v, lambda t: range(t + 1)
+        ),
+        "no mask: a position looks at the future": attention(q, k, v, lambda t: range(S)),
+        "the current token is left out": attention(q, k, v, lambda t: range(max(1, S - T + t))),
+        "query head n reads key/value head n // G, not n % K": attention(q, k.repeat(1, G, 1, 1), v.repeat(1, G, 1, 1)),
+    }
+
+
+@pytest.mark.exercise("flash_attention")
+@pytest.mark.parametrize(("T", "S"), [(1, 1), (5, 5), (1, 6), (3, 7), (6, 7), (8, 8)])
+@pytest.mark.parametrize(("N", "K"), [(4, 4), (6, 2), (4, 1)])
+def test_flash_attention_equals_attention_one_query_at_a_time(impl, N, K, T, S):
+    q, k, v = heads(2, N, K, T, S)
+    actual = impl.flash_attention(q, k, v, tile=4)
+    assert actual.shape == q.shape, f"the result has the shape of q, {tuple(q.shape)}, not {tuple(actual.shape)}"
+    assert close(actual, attention(q, k, v)), name_the_mistake(
+        actual, flash_mistakes(q, k, v), f"{T} queries over {S} keys in tiles of 4: not softmax attention"
+    )
+
+
+@pytest.mark.exercise("flash_attention")
+@law
+@given(
+    T=st.integers(1, 20),
+    past=st.integers(0, 20),
+    tile=st.integers(1, 24),
+    K=st.integers(1, 3),
+    G=st.integers(1, 3),
+    seed=st.integers(0, 99),
+)
+def test_flash_attention_with_any_tile_equals_torch_with_a_full_mask(impl, T, past, tile, K, G, seed):
+    q, k, v = heads(1, K * G, K, T, past + T, H=4, seed=seed)
+    actual = impl.flash_attention(q, k, v, tile)
+    off = (actual - explicit_sdpa(q, k, v)).abs().max().item()
+    assert off < 1e-12, f"T = {T} after {past}, tiles of {tile}, {G} heads a group: off by {off:.2g}"
+
+
+@pytest.mark.exercise("flash_attention")
+def test_flash_attention_stays_exact_where_scores_are_large(impl):
+    q, k, v = heads(1, 2, 1, 9, 12)
+    actual = impl.flash_attention(400 * q, k, v, tile=5)  # exp(score) would overflow
+    assert close(actual, explicit_sdpa(400 * q, k, v)), "large scores: is the running maximum subtracted?"
+
+
+@pytest.mark.exercise("flash_attention")
+@pytest.mark.parametrize("broken", [NAN, INFINITY])
+def test_flash_attention_shows_no_query_a_broken_future(impl, broken):
+    q, k, v = heads(1, 2, 1, 6, 8)
+    expected = attention(q, k, v)
+    k[:, :, 6:], v[:, :, 6:] = broken, broken  # queries 4 and 5 stand at positions 6 and 7
+    actual = impl.flash_attention(q, k, v, tile=4)
+    assert close(actual[:, :, :4], expected[:, :, :4]), f"{broken} in keys and values that are hidden leaked"
+    assert actual[:, :, 4:].isnan().all(), "queries that see the broken key must show it"
+
+
+@pytest.mark.exercise("flash_attention")
+def test_flash_attention_takes_heads_that_are_views_of_one_projection(impl):
+    joined = random(2, 5, 8, 6).transpose(1, 2)  # (B, N + 2K, T, H), not contiguous
+    q, k, v = joined[:, :4], joined[:, 4:6], joined[:, 6:]
+    before = joined.clone()
+    assert close(impl.flash_attention(q, k, v, 2), attention(q, k, v))
+    assert torch.equal(joined, before), "the input was changed in place"
+
+
+@pytest.mark.exercise("flash_attention")
+def test_flash_attention_of_16_bit_heads_adds_up_in_32(impl):
+    q, k, v = (x.bfloat16() for x in heads(1, 2, 1, 3, 600))
+    actual = impl.flash_attention(q, k, v, tile=8)
+    assert actual.dtype == torch.bfloat16, f"the result has the number type of q, not {actual.dtype}"
+    exact = explicit_sdpa(q.double(), k.double(), v.double())
+    # 8 binary digits: rounding the exact result once is off by at most 1/256 of it. Sums kept in 16 bits lose far more.
+    off = ((actual.double() - exact).abs() / exact.abs().clamp(min=0.01)).max().item()
+    assert off < 1 / 128, f"off by {off:.2%}: 75 tiles added up in 16 bits lose digits; keep the state in 32"
+
+
+@pytest.mark.exercise("flash_attention")
+def test_flash_attention_makes_no_matrix_of_scores(impl):
+    # 8,192² scores of 4 bytes: 268,435,456 B. Tiles of 512: 512² · 4 = 1,048,576 B; q itself 262,144 B.
+    q, k, v = (torch.zeros(1, 1, 8192, 8) for _ in range(3))
+    with LargestTensor() as largest:
+        impl.flash_attention(q, k, v, tile=512)
+    assert largest.nbytes < 268_435_456, "the T × T matrix was made: no tensor may have both T and S as dimensions"
+    assert largest.nbytes <= 2 * 1_048_576, (
+        f"the largest tensor takes {largest.nbytes:,} B; a tile of scores takes 1,048,576, and nothing need be larger"
+    )
+
+
+@pytest.mark.exercise("flash_attention")
+def test_flash_attention_refuses_what_does_not_fit(impl):
+    q, k, v = heads(1, 4, 2, 3, 5)
+    assert_refuses("tile", impl.flash_attention, q, k, v, 0)
+    assert_refuses("k", impl.flash_attention, q, k[:, :, :2], v[:, :, :2])  # fewer keys than queries
+    assert_refuses("N", impl.flash_attention, q[:, :3], k, v)  # 3 query heads for 2 key heads
+    assert_refuses("v", impl.flash_attention, q, k, v[:, :, :4])
+
+
+# --- split_k_attention -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.exercise("split_k_attention")
+@law
+@given(
+    S=st.integers(1, 20),
+    n_splits=st.integers(1, 24),
+    K=st.integers(1, 3),
+    G=st.integers(1, 3),
+    seed=st.integers(0, 99),
+)
+def test_split_k_attention_in_any_number_of_ranges_equals_torch(impl, S, n_splits, K, G, seed):
+    q, k, v = heads(2, K * G, K, 1, S, H=4, seed=seed)
+    actual = impl.split_k_attention(q, k, v, n_splits)
+    off = (actual - explicit_sdpa(q, k, v)).abs().max().item()
+    assert off < 1e-12, f"{S} keys in {n_splits} ranges: off by {off:.2g}"
+
+
+@pytest.mark.exercise("split_k_attention")
+@pytest.mark.parametrize("n_splits", [1, 3, 9])
+def test_split_k_attention_sees_each_row_s_own_positions(impl, n_splits):
+    q, k, v = heads(4, 4, 2, 1, 9)
+    lengths = [9, 4, 1, 0]
+    for b, length in enumerate(lengths):
+        k[b, :, length:], v[b, :, length:] = NAN, INFINITY  # whatever memory holds behind a row's end
+    actual = impl.split_k_attention(q, k, v, n_splits, torch.tensor(lengths))
+    for b, length in enumerate(lengths[:3]):
+        alone = attention(q[[b]], k[[b], :, :length], v[[b], :, :length])
+        assert close(actual[[b]], alone), f"row {b} sees more or less than its own {length} positions"
+    assert close(actual[3], torch.zeros(4, 1, 6, dtype=torch.float64)), "a row without any position gives 0"
+
+
+@pytest.mark.exercise("split_k_attention")
+def test_split_k_attention_refuses_what_does_not_fit(impl):
+    q, k, v = heads(1, 4, 2, 1, 5)
+    assert_refuses("n_splits", impl.split_k_attention, q, k, v, 0)
+    assert_refuses("q", impl.split_k_attention, *heads(1, 4, 2, 2, 5), 2)
+
+
+# --- score_matrix_bytes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.exercise("score_matrix_bytes")
+def test_score_matrix_bytes_of_a_long_prompt(impl):
+    # 8,192² = 67,108,864 scores of 2 bytes; times 32 heads.
+    one = impl.score_matrix_bytes(8192)
+    assert one != 67_108_864, "bits are taken for bytes, or half the matrix is left out: a mask saves no memory"
+    assert one == 134_217_728, f"one head: 8,192² scores of 2 bytes; got {one:,}"
+    assert impl.score_matrix_bytes(8192, n_heads=32) == 4_294_967_296
+    assert impl.score_matrix_bytes(8192, 32, batch_size=2) == 8_589_934_592, "each sequence has its own matrix"
+    assert impl.score_matrix_bytes(8192, 32, bits=32) == 8_589_934_592
+    assert impl.score_matrix_bytes(16_384) == 536_870_912, "twice the tokens: four times the scores"
+
+
+@pytest.mark.exercise("score_matrix_bytes")
+def test_score_matrix_bytes_refuses_what_is_no_size(impl):
+    assert_refuses("n_tokens", impl.score_matrix_bytes, 0)
+    assert_refuses("n_heads", impl.score_matrix_bytes, 8, 0)
+    assert_refuses("bits", impl.score_matrix_bytes, 8, 1, 1, 0)
+
+
+def test_plain_attention_makes_the_matrix_that_is_predicted():
+    q, k = (torch.empty(1, 32, 8192, 128, dtype=torch.bfloat16, device="meta") for _ in range(2))  # no memory behind it
+    with LargestTensor() as largest:
+        torch.softmax(q @ k.transpose(-1, -2), dim=-1)
+    assert largest.nbytes == 4_294_967_296  # 32 · 8,192² · 2

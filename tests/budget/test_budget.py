@@ -1,0 +1,473 @@
+"""Grades `budget`: how much fits, how long a decode step of a batch takes, and which batch to choose.
+
+Figures are literals, derived by hand in the comment beside them.
+"""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from refusal import assert_refuses
+
+from nanolm import budget
+from nanolm.budget import DEEPSEEK_V3, H100, LLAMA_3_8B, LLAMA_3_70B, MODEL_13B, SMALL_MHA
+
+MHA = replace(LLAMA_3_8B, n_kv_heads=32)
+MQA = replace(LLAMA_3_8B, n_kv_heads=1)
+
+# Llama 3 8B with 16-bit weights and 8,192 tokens of context.
+N_PARAMS = 7.5e9  # multiplied; the embedding is looked up
+WEIGHTS = 16.06e9
+CACHE = 1_073_741_824
+
+CHIP = replace(H100, peak_flops_per_second=1e15)
+
+
+def check(got, expected, what="the result"):
+    assert got == expected, f"{what}: {got:,}, not {expected:,}"
+
+
+law = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.mark.exercise("kv_bytes_per_token")
+def test_kv_bytes_per_token_of_llama3_8b_are_128_kib(impl):
+    # 2 (key and value) · 32 layers · 8 KV heads · 128 = 65,536 numbers of 2 bytes = 131,072 B.
+    got = impl.kv_bytes_per_token(LLAMA_3_8B)
+    assert got != 524_288, "N heads used in place of K: 4x too large"
+    assert got != 65_536, "factor 2 for K and V forgotten: 2x too small"
+    assert got != 4_096, "layers forgotten: each of the 32 layers has keys and values of its own"
+    assert got != 1_048_576, "bits taken for bytes: 8x too large"
+    check(got, 131_072)
+
+
+@pytest.mark.exercise("kv_bytes_per_token")
+def test_kv_bytes_per_token_follow_the_kv_heads(impl):
+    # Of 131,072 B with 8 KV heads: 32 take 4 times as much, 1 an eighth.
+    check(impl.kv_bytes_per_token(MHA), 524_288, "32 query heads and 32 KV heads")
+    check(impl.kv_bytes_per_token(MQA), 16_384, "32 query heads and a single KV head")
+    # 70B: 2 · 80 · 8 · 128 · 2 B = 320 KiB. 13B: 2 · 40 · 8 · 128 · 2 B. Small MHA: 2 · 16 · 16 · 128 · 2 B.
+    assert impl.kv_bytes_per_token(LLAMA_3_70B) == 327_680, "64 query heads share 8 KV heads: those are cached"
+    check(impl.kv_bytes_per_token(MODEL_13B), 163_840, "13B, 40 layers")
+    check(impl.kv_bytes_per_token(SMALL_MHA), 131_072, "16 layers, 16 KV heads")
+
+
+@pytest.mark.exercise("kv_bytes_per_token")
+def test_kv_bytes_per_token_at_fewer_bits_are_rounded_up(impl):
+    check(impl.kv_bytes_per_token(LLAMA_3_8B, kv_bits=8), 65_536, "8 bits a number")
+    check(impl.kv_bytes_per_token(LLAMA_3_8B, kv_bits=4), 32_768, "4 bits a number")
+    # 1 layer, 1 KV head, H 1: two numbers of 3 bits, 6 bits, one byte.
+    one = impl.kv_bytes_per_token(replace(MQA, n_layers=1, head_dim=1), kv_bits=3)
+    check(one, 1, "two numbers of 3 bits: a started byte is a byte")
+
+
+@pytest.mark.exercise("kv_bytes_per_token")
+def test_kv_bytes_per_token_of_latent_attention_are_one_latent_and_one_rotary_key_a_layer(impl):
+    # 61 layers · (512 + 64) numbers · 2 B = 70,272 B. With GQA a layer keeps 2 · 8 · 128 = 2,048 numbers: 3.6x.
+    got = impl.kv_bytes_per_token(DEEPSEEK_V3)
+    assert got != 3_997_696, "keys and values of all 128 heads counted: latent attention caches what they are made from"
+    assert got != 140_544, "factor 2 for K and V: one latent vector makes both"
+    assert got == 70_272
+
+
+@pytest.mark.exercise("kv_cache_bytes")
+def test_kv_cache_bytes_multiply_tokens_and_sequences(impl):
+    # 8,192 · 131,072 B = 2³⁰ B; 16 sequences 2³⁴ B, and 16 GB of weights beside them make 33.18 GB.
+    check(impl.kv_cache_bytes(LLAMA_3_8B, 8192), 1_073_741_824, "8,192 tokens of one sequence")
+    got = impl.kv_cache_bytes(LLAMA_3_8B, 8192, batch_size=16)
+    assert got != 1_073_741_824, "batch forgotten: every sequence has a cache of its own"
+    check(got, 17_179_869_184, "16 sequences of 8,192 tokens")
+    assert (got + 16e9) / 1e9 == pytest.approx(33.18, abs=0.005)
+    # 256 sequences of 1,024 tokens: 2¹⁸ · 2¹⁷ B = 2³⁵ B; with 15 GB of weights a pass reads 49.4 GB.
+    read = impl.kv_cache_bytes(LLAMA_3_8B, 1024, batch_size=256)
+    check(read, 34_359_738_368, "256 sequences of 1,024 tokens")
+    assert (read + 15e9) / 1e9 == pytest.approx(49.4, abs=0.05)
+    # FP8: half of 17.18 GB. MHA: 4 times as much. MQA: an eighth.
+    check(impl.kv_cache_bytes(LLAMA_3_8B, 8192, 16, kv_bits=8), 8_589_934_592, "8 bits a number")
+    check(impl.kv_cache_bytes(MHA, 8192, 16), 68_719_476_736, "MHA")
+    check(impl.kv_cache_bytes(MQA, 8192, 16), 2_147_483_648, "MQA")
+    check(impl.kv_cache_bytes(LLAMA_3_8B, 0), 0, "no tokens")
+
+
+@pytest.mark.exercise("kv_cache_bytes")
+@pytest.mark.parametrize(
+    ("shape", "n_tokens", "batch_size", "gigabytes"),
+    [
+        # 131,072 B a token with 8 KV heads, 524,288 B with 32.
+        (LLAMA_3_8B, 1024, 1, 0.134217728),
+        (LLAMA_3_8B, 32_000, 1, 4.194304),
+        (LLAMA_3_8B, 131_072, 1, 17.179869184),
+        (MHA, 1024, 1, 0.536870912),
+        (MHA, 8192, 1, 4.294967296),
+        (MHA, 131_072, 1, 68.719476736),
+        # 327,680 B a token of the 70B, 163,840 B of the 13B.
+        (LLAMA_3_70B, 32_768, 1, 10.73741824),
+        (LLAMA_3_70B, 32_768, 4, 42.94967296),
+        (MODEL_13B, 4096, 1, 0.67108864),
+        # One system prompt of 1,000 tokens: once 131 MB, for each of 20 conversations 2.62 GB.
+        (LLAMA_3_8B, 1000, 1, 0.131072),
+        (LLAMA_3_8B, 1000, 20, 2.62144),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_kv_cache_bytes_of_known_models(impl, shape, n_tokens, batch_size, gigabytes):
+    got = impl.kv_cache_bytes(shape, n_tokens, batch_size)
+    assert batch_size == 1 or got * batch_size != round(gigabytes * 1e9), "batch forgotten: each sequence has its own"
+    check(got, round(gigabytes * 1e9), f"{shape.name}, {n_tokens:,} tokens, batch {batch_size}")
+
+
+@pytest.mark.exercise("kv_cache_bytes")
+@law
+@given(a=st.integers(0, 10**6), b=st.integers(0, 10**6), batch_size=st.integers(1, 500))
+def test_kv_cache_bytes_are_additive_in_tokens_and_in_sequences(impl, a, b, batch_size):
+    both = impl.kv_cache_bytes(LLAMA_3_8B, a + b, batch_size)
+    apart = impl.kv_cache_bytes(LLAMA_3_8B, a, batch_size) + impl.kv_cache_bytes(LLAMA_3_8B, b, batch_size)
+    assert both == apart, f"{a:,} and {b:,} tokens take {both:,} B together and {apart:,} B apart"
+    one_more = impl.kv_cache_bytes(LLAMA_3_8B, a, batch_size + 1) - impl.kv_cache_bytes(LLAMA_3_8B, a, batch_size)
+    assert one_more == impl.kv_cache_bytes(LLAMA_3_8B, a), "batch forgotten: one sequence more, one cache more"
+
+
+@pytest.mark.exercise("weight_bytes")
+def test_weight_bytes_are_parameters_times_bits_in_bytes(impl):
+    # 8·10⁹ at 16 bits 16 GB; 70·10⁹ at 16 bits 140 GB, at 4 bits 35 GB.
+    got = impl.weight_bytes(8e9)
+    assert got != 128e9, "bits taken for bytes: 8x too large"
+    check(got, 16_000_000_000, "8·10⁹ parameters of 16 bits")
+    check(impl.weight_bytes(70e9, weight_bits=16), 140_000_000_000, "70·10⁹ parameters of 16 bits")
+    check(impl.weight_bytes(70e9, weight_bits=4), 35_000_000_000, "70·10⁹ parameters of 4 bits")
+    # 8,030,261,248 parameters, Llama 3 8B exactly: 16.06 GB. 671·10⁹ at one byte: 671 GB.
+    check(impl.weight_bytes(8_030_261_248), 16_060_522_496, "8,030,261,248 parameters of 16 bits")
+    check(impl.weight_bytes(671e9, weight_bits=8), 671_000_000_000, "671·10⁹ parameters of 8 bits")
+
+
+@pytest.mark.exercise("weight_bytes")
+def test_weight_bytes_take_fractions_of_bits_and_round_up(impl):
+    # A group of 128 at 4 bits and a scale of 2 bytes: 64 + 2 = 66 B, 4.125 bits a weight. Three at 4 bits: 12 bits.
+    check(impl.weight_bytes(128, weight_bits=4.125), 66, "128 weights of 4.125 bits")
+    assert impl.weight_bytes(3, weight_bits=4) == 2, "a started byte is a byte"
+
+
+@pytest.mark.exercise("max_concurrent_requests")
+def test_max_concurrent_requests_are_what_fits_beside_the_weights_rounded_down(impl):
+    # (80 − 16) GB / 1,073,741,824 B = 59.6.
+    got = impl.max_concurrent_requests(80e9, 16e9, 1_073_741_824)
+    assert got != 74, "weights forgotten: they share the memory with the caches"
+    assert got != 60, "59.6 sequences are 59: the 60th does not fit"
+    check(got, 59)
+    # 64 GB / 4,194,304,000 B = 15.3; / 134,217,728 B = 476.8. int8 for both: 71.97 GB / 536,870,912 B = 134.05.
+    check(impl.max_concurrent_requests(80e9, 16e9, 4_194_304_000), 15, "15.3 caches of 32,000 tokens")
+    check(impl.max_concurrent_requests(80e9, 16e9, 134_217_728), 476, "476.8 caches of 1,024 tokens")
+    check(impl.max_concurrent_requests(80e9, 8.03e9, 536_870_912), 134, "134.05 caches in int8")
+    check(impl.max_concurrent_requests(80e9, 16.06e9, 1_073_741_824), 59, "59.5 caches beside 16.06 GB of weights")
+
+
+@pytest.mark.exercise("max_concurrent_requests")
+def test_max_concurrent_requests_leave_the_reserve_alone(impl):
+    # 13B: (80 − 26 − 6) GB / 671,088,640 B = 71.5.
+    got = impl.max_concurrent_requests(80e9, 26e9, 671_088_640, reserved_bytes=6e9)
+    assert got != 80, "reserve forgotten: 6 GB stay free"
+    check(got, 71, "71.5 caches")
+    assert impl.max_concurrent_requests(80e9, 140e9, 1e9) == 0, "weights that do not fit leave room for none, not fewer"
+
+
+@pytest.mark.exercise("max_context")
+@pytest.mark.parametrize(
+    ("weights", "kv_bytes_per_token", "batch_size", "tokens"),
+    [
+        # 0.9 · 80 GB = 72 GB. 8B BF16: 56 GB / (16 · 131,072 B) = 26,702.9; with an FP8 cache twice as many, 53,405.8.
+        (16e9, 131_072, 16, 26_702),
+        (16e9, 65_536, 16, 53_405),
+        # 70B BF16: 140 GB of weights do not fit. INT4: 37 GB / (8 · 327,680 B) = 14,114.4; FP8 cache 28,228.8.
+        (140e9, 327_680, 4, 0),
+        (35e9, 327_680, 8, 14_114),
+        (35e9, 163_840, 8, 28_228),
+    ],
+)
+def test_max_context_on_80_gb_with_a_tenth_kept_free(impl, weights, kv_bytes_per_token, batch_size, tokens):
+    got = impl.max_context(80e9, weights, kv_bytes_per_token, batch_size)
+    assert got >= 0, "weights that do not fit leave room for 0 tokens, not for fewer"
+    # The four divisions above with one step wrong: not by the batch; 80 GB in place of 72; 0.9 of what is left.
+    assert got not in (427_246, 854_492, 112_915, 225_830), "batch forgotten: all sequences need room at the same time"
+    assert got not in (30_517, 61_035, 17_166, 34_332), "headroom forgotten"
+    assert got not in (27_465, 54_931, 15_449, 30_899), (
+        "headroom is a fraction of the whole memory, not of what the weights leave"
+    )
+    check(got, tokens)
+
+
+@pytest.mark.exercise("max_context")
+@law
+@given(st.floats(1e9, 200e9), st.integers(1000, 10**6), st.integers(1, 200), st.floats(0, 0.9))
+def test_max_context_fits_and_one_token_more_does_not(impl, weights, kv_bytes, batch_size, headroom):
+    tokens = impl.max_context(80e9, weights, kv_bytes, batch_size, headroom)
+    usable = 80e9 - headroom * 80e9
+    assert tokens == 0 or weights + batch_size * tokens * kv_bytes <= usable + 1e-3, "does not fit"
+    assert weights + batch_size * (tokens + 1) * kv_bytes >= usable - 1e-3, "there is room for one more"
+
+
+@pytest.mark.exercise("gpus_needed")
+def test_gpus_needed_are_rounded_up(impl):
+    # 182.95 / 80 = 2.29; 112.95 / 80 = 1.41; 671 / 80 = 8.39; 160 / 80 = 2 exactly.
+    assert impl.gpus_needed(182.95e9, 80e9) == 3, "2.29 GPUs are 3"
+    assert impl.gpus_needed(112.95e9, 80e9) == 2
+    assert impl.gpus_needed(671e9, 80e9) == 9
+    assert impl.gpus_needed(160e9, 80e9) == 2, "what fits exactly needs no further GPU"
+
+
+@pytest.mark.exercise("positions_run")
+def test_positions_run_without_a_cache_repeat_prompt_and_text(impl):
+    # Prompt of 8, 16 passes: 8 + 9 + … + 23 = 16 · 15.5 = 248. 3 passes: 8 + 9 + 10 = 27.
+    got = impl.positions_run(8, 16, cached=False)
+    assert got != 128, "tokens written so far left out: each pass runs them again"
+    assert got != 232, "current token left out: the newest token is run too"
+    assert got != 264, "one position a pass too many: the last token is written, never run"
+    check(got, 248)
+    check(impl.positions_run(8, 3, cached=False), 27, "a prompt of 8 and 3 passes")
+
+
+@pytest.mark.exercise("positions_run")
+def test_positions_run_with_a_cache_are_the_prompt_once_and_then_one_a_pass(impl):
+    # 8 + 15 = 23, 10.8 times fewer than 248. 3 passes: 8 + 2 = 10.
+    got = impl.positions_run(8, 16, cached=True)
+    assert got != 8, "current token left out: each later pass runs the token written last"
+    assert got != 24, "the last token is written, never run"
+    check(got, 23)
+    assert 248 / got == pytest.approx(10.8, abs=0.05)
+    check(impl.positions_run(8, 3, cached=True), 10, "a prompt of 8 and 3 passes")
+
+
+@pytest.mark.exercise("positions_run")
+@law
+@given(n_prompt=st.integers(1, 500), n_new=st.integers(0, 300))
+def test_positions_run_agree_with_counting_pass_by_pass(impl, n_prompt, n_new):
+    passes = [list(range(n_prompt + written)) for written in range(n_new)]
+    what = f"a prompt of {n_prompt} and {n_new} new tokens"
+    check(impl.positions_run(n_prompt, n_new, cached=False), sum(map(len, passes)), what)
+    distinct = {position for positions in passes for position in positions}
+    got = impl.positions_run(n_prompt, n_new, cached=True)
+    assert n_new or got == 0, f"no new token: no pass, and no position run; not {got}"
+    check(got, len(distinct), f"each position runs once, the last never: {what}")
+
+
+@pytest.mark.exercise("kv_projections")
+def test_kv_projections_are_two_for_each_position_run(impl):
+    # One token to start from, 12 passes: 2 · (1 + 2 + … + 12) = 2 · 78 = 156 without a cache, 2 · 12 = 24 with one.
+    without, cached = impl.kv_projections(1, 12, cached=False), impl.kv_projections(1, 12, cached=True)
+    assert (without, cached) != (78, 12), "factor 2 forgotten: each position is projected to a key and to a value"
+    assert (without, cached) == (156, 24), f"{without} and {cached}, not 156 and 24: count each position that is run"
+    assert without / cached == pytest.approx(6.5)
+    assert impl.kv_projections(1, 12, cached=True, n_layers=3) == 72, "every layer has projections of its own"
+
+
+@pytest.mark.exercise("decode_step_time")
+def test_decode_step_llama3_h100_batch_32_numbers(impl):
+    # 32 caches of 8,192 tokens: 32 · 1,073,741,824 B / 3.35·10¹² B/s = 10.257 ms. Weights 16.06 GB: 4.794 ms; their
+    # arithmetic, 2 · 7.5·10⁹ · 32 / 989·10¹² = 0.485 ms, hides behind them. In all 15.05 ms.
+    step = impl.decode_step_time(32, 7.5e9, 16.06e9, 1_073_741_824, H100)
+    assert step != pytest.approx(5.115e-3, rel=1e-3), "batch forgotten: each of the 32 sequences reads its own cache"
+    assert step != pytest.approx(15.54e-3, rel=1e-3), "arithmetic added: it goes on while the weights are read"
+    assert step != pytest.approx(163.7e-3, rel=1e-3), "weights read once per sequence: the batch shares one reading"
+    assert step == pytest.approx(15.05e-3, abs=0.005e-3)
+    # 32 tokens a step: 2,126 tokens/s. At 3 dollars an hour: 3 / 3,600 / 2,126 · 10⁶ = 0.39 dollars a million.
+    assert 32 / step == pytest.approx(2126, abs=1)
+    assert 3 / 3600 * step / 32 * 1e6 == pytest.approx(0.39, abs=0.005)
+
+
+@pytest.mark.exercise("decode_step_time")
+@pytest.mark.parametrize(
+    ("batch_size", "milliseconds"),
+    # 16.06 GB / 3.35 TB/s = 4.794 ms for the weights and 0.3205 ms for each cache: 4.794 + 0.3205 · B.
+    [(1, 5.115), (8, 7.358), (16, 9.922), (32, 15.051), (48, 20.179)],
+)
+def test_decode_step_time_is_fixed_for_the_weights_and_variable_for_the_caches(impl, batch_size, milliseconds):
+    got = impl.decode_step_time(batch_size, N_PARAMS, WEIGHTS, CACHE, H100)
+    assert got == pytest.approx(milliseconds / 1e3, abs=0.001e-3)
+    # Per token 4.79 / B + 0.32 ms.
+    assert got / batch_size == pytest.approx((4.79 / batch_size + 0.32) / 1e3, abs=0.006e-3)
+    weights_alone = impl.decode_step_time(batch_size, N_PARAMS, WEIGHTS, 0, H100)
+    assert weights_alone == pytest.approx(4.79e-3, abs=0.005e-3), "the weights are read once, for all"
+    assert (got - weights_alone) / batch_size == pytest.approx(0.32e-3, abs=0.005e-3), "each user's cache takes 0.32 ms"
+
+
+@pytest.mark.exercise("decode_step_time")
+@pytest.mark.parametrize(
+    ("batch_size", "milliseconds", "tokens_per_second"),
+    # 1,024 tokens each: 134,217,728 B, 0.04007 ms a sequence; 15 GB of weights, 4.478 ms. 256: 10.257 + 4.478 = 14.73.
+    [(1, 4.518, 221), (16, 5.119, 3126), (64, 7.042, 9089), (256, 14.734, 17_374)],
+)
+def test_decode_step_time_of_short_contexts(impl, batch_size, milliseconds, tokens_per_second):
+    got = impl.decode_step_time(batch_size, N_PARAMS, 15e9, 134_217_728, CHIP)
+    assert got == pytest.approx(milliseconds / 1e3, abs=0.001e-3)
+    assert batch_size / got == pytest.approx(tokens_per_second, abs=1)
+
+
+@pytest.mark.exercise("decode_step_time")
+def test_decode_step_time_of_476_requests_is_no_longer_hidden_behind_the_weights(impl):
+    # 476 caches of 0.04007 ms: 19.071 ms. Reading the weights takes 4.478 ms, their arithmetic
+    # 2 · 7.5·10⁹ · 476 / 10¹⁵ = 7.140 ms, which is longer: 26.21 ms, 18,160 tokens/s.
+    got = impl.decode_step_time(476, N_PARAMS, 15e9, 134_217_728, CHIP)
+    assert got != pytest.approx(7.14e-3, abs=0.01e-3), "caches left out"
+    assert got != pytest.approx(23.55e-3, abs=0.01e-3), "arithmetic left out: past 298 sequences it takes longer"
+    assert got == pytest.approx(26.211e-3, abs=0.001e-3)
+    assert 476 / got == pytest.approx(18_160, abs=1)
+
+
+@pytest.mark.exercise("decode_step_time")
+def test_decode_step_time_of_476_requests_from_reading_alone(impl):
+    # The same on a chip that multiplies in no time: 19.071 + 4.478 = 23.55 ms, at most 20,214 tokens/s.
+    got = impl.decode_step_time(476, N_PARAMS, 15e9, 134_217_728, replace(CHIP, peak_flops_per_second=1e30))
+    assert got == pytest.approx(23.548e-3, abs=0.001e-3)
+    assert 476 / got == pytest.approx(20_214, abs=1)
+
+
+@pytest.mark.exercise("decode_step_time")
+@pytest.mark.parametrize(
+    ("n_params", "milliseconds"),
+    # 2 · 32 · 7.5·10⁹ = 4.8·10¹¹ operations / 989·10¹² a second = 0.485 ms; with 13·10⁹ parameters 0.841 ms.
+    [(7.5e9, 0.485), (13e9, 0.841)],
+)
+def test_decode_step_time_of_32_users_from_arithmetic_alone(impl, n_params, milliseconds):
+    instant = replace(H100, bandwidth_bytes_per_second=1e30)
+    got = impl.decode_step_time(32, n_params, WEIGHTS, CACHE, instant)
+    assert got != pytest.approx(milliseconds / 2e3, rel=0.01), "factor 2 forgotten: a multiplication and an addition"
+    assert got != pytest.approx(milliseconds / 32e3, rel=0.01), "batch forgotten: each sequence has its own position"
+    assert got == pytest.approx(milliseconds / 1e3, abs=0.001e-3)
+
+
+@pytest.mark.exercise("decode_step_time")
+def test_decode_step_time_at_int8_reads_half(impl):
+    # (8.03 + 0.537) GB / 3.35 TB/s = 2.557 ms.
+    assert impl.decode_step_time(1, N_PARAMS, 8.03e9, 536_870_912, H100) == pytest.approx(2.557e-3, abs=0.001e-3)
+
+
+@pytest.mark.exercise("decode_step_time")
+def test_decode_step_time_of_13b_shows_whether_to_shrink_weights_or_cache(impl):
+    # 26 GB: 7.761 ms. 32 caches of 0.671 GB: 6.410 ms. In all 14.17 ms, 2,258 tokens/s. The arithmetic,
+    # 2 · 13·10⁹ · 32 / 989·10¹² = 0.84 ms, hides. int8 weights: 3.881 + 6.410; int8 cache: 7.761 + 3.205.
+    got = impl.decode_step_time(32, 13e9, 26e9, 671_088_640, H100)
+    assert got == pytest.approx(14.17e-3, abs=0.005e-3)
+    assert 32 / got == pytest.approx(2258, abs=1)
+    assert impl.decode_step_time(32, 13e9, 13e9, 671_088_640, H100) == pytest.approx(10.29e-3, abs=0.005e-3)
+    assert impl.decode_step_time(32, 13e9, 26e9, 335_544_320, H100) == pytest.approx(10.97e-3, abs=0.005e-3)
+
+
+@pytest.mark.exercise("decode_step_time")
+def test_decode_step_time_of_1000_sequences_is_arithmetic_plus_caches(impl):
+    # 1,000 sequences: 2 · 7.5·10⁹ · 1,000 / 10¹⁵ = 15 ms against 4.478 ms of reading; 1,000 caches of 3.35 MB: 1 ms.
+    got = impl.decode_step_time(1000, N_PARAMS, 15e9, 3.35e6, CHIP)
+    assert got != pytest.approx(15e-3, rel=1e-3), "caches hidden behind the arithmetic: their reading comes on top"
+    assert got != pytest.approx(5.478e-3, rel=1e-3), "reading only: a batch this large waits for the arithmetic of all"
+    assert got != pytest.approx(8.5e-3, rel=1e-3), "factor 2 forgotten: each parameter is multiplied and added"
+    assert got == pytest.approx(16e-3)
+
+
+@pytest.mark.exercise("decode_step_time")
+def test_decode_step_time_of_a_huge_batch_approaches_a_cache_and_the_arithmetic_of_one_position(impl):
+    # What no batch can share: a cache of 0.32052 ms and 2 · 7.5·10⁹ / 989·10¹² = 0.01517 ms of arithmetic. In all
+    # 0.33569 ms a token, so at most 2,979 tokens/s. The cache alone, 0.32052 ms, would be 3,120.
+    got = 10**6 / impl.decode_step_time(10**6, N_PARAMS, WEIGHTS, CACHE, H100)
+    assert got != pytest.approx(3120, abs=2), "arithmetic left out: past the critical batch it is longer than reading"
+    assert got == pytest.approx(2979, abs=1)
+
+
+@pytest.mark.exercise("decode_step_time")
+def test_decode_step_time_without_a_cache_is_the_time_to_read_the_weights(impl):
+    # 26 GB / 3.35 TB/s = 7.761 ms, 129 tokens/s: the most that a single user of the 13B can see.
+    got = impl.decode_step_time(1, 13e9, 26e9, 0, H100)
+    assert got == pytest.approx(7.761e-3, abs=0.001e-3)
+    assert 1 / got == pytest.approx(129, abs=0.5)
+
+
+@pytest.mark.exercise("decode_step_time")
+@law
+@given(batch_size=st.integers(1, 2000), weights=st.floats(1e6, 1e12), cache=st.floats(0, 1e10))
+def test_decode_step_time_grows_with_the_batch_while_each_token_gets_cheaper(impl, batch_size, weights, cache):
+    now = impl.decode_step_time(batch_size, weights / 2, weights, cache, H100)
+    more = impl.decode_step_time(batch_size + 1, weights / 2, weights, cache, H100)
+    assert more >= now, "a larger batch is never faster"
+    assert more / (batch_size + 1) <= now / batch_size * (1 + 1e-12), "a larger batch never costs more a token"
+
+
+@pytest.mark.exercise("critical_batch")
+def test_critical_batch_of_an_h100_is_295_at_16_bits(impl):
+    # 2 B / 3.35·10¹² B/s = 2 · B / 989·10¹²: B = 295.2. At 8 bits half: 147.6. 10¹⁵ FLOP/s: 298.5.
+    got = impl.critical_batch(H100)
+    assert got != 590, "factor 2 forgotten: each parameter is multiplied and added"
+    assert got != 296, "rounded up: with 296 the multiplying takes longer than the reading"
+    assert got == 295
+    halved = impl.critical_batch(H100, weight_bits=8)
+    assert halved != 295, "weight_bits ignored: half the bytes are read in half the time"
+    assert halved != 148, "rounded up: 147.6 are 147, since with 148 the multiplying takes longer than the reading"
+    assert halved == 147
+    assert impl.critical_batch(CHIP) == 298
+
+
+@pytest.mark.exercise("crossover_batch")
+def test_crossover_batch_is_where_the_caches_outweigh_the_weights(impl):
+    # 16.06 / 1.0737 = 14.96: from 15 sequences on. 13B: 26 / 0.6711 = 38.7: from 39. Equal weights: from 2.
+    got = impl.crossover_batch(26e9, 671_088_640)
+    assert got != 38, "at 38 sequences the weights still weigh more"
+    assert got == 39
+    assert impl.crossover_batch(WEIGHTS, CACHE) == 15
+    assert impl.crossover_batch(2e9, 1e9) == 2, "with exactly equal weight the caches weigh at least as much"
+
+
+@pytest.mark.exercise("max_batch_for_tpot")
+def test_max_batch_for_tpot_of_10_ms_is_16(impl):
+    # 4.794 + 0.3205 · 16 = 9.92 ms; with 17, 10.24 ms. One alone takes 5.11 ms.
+    got = impl.max_batch_for_tpot(10e-3, N_PARAMS, WEIGHTS, CACHE, H100)
+    assert got != 17, "with 17 the step takes 10.24 ms"
+    assert got not in (658, 659), "caches left out: each sequence adds the reading of its own"
+    assert got == 16
+    alone = impl.max_batch_for_tpot(5.1e-3, N_PARAMS, WEIGHTS, CACHE, H100)
+    assert alone == 0, "even one sequence takes 5.11 ms: no batch meets 5.1 ms, so the answer is 0"
+
+
+@pytest.mark.exercise("max_batch_for_tpot")
+def test_max_batch_for_tpot_without_caches_is_limited_by_arithmetic(impl):
+    # 2 · 7.5·10⁹ / 10¹⁵ = 0.015 ms a sequence: 10 ms hold 666 of them.
+    got = impl.max_batch_for_tpot(10e-3, N_PARAMS, 15e9, 0, CHIP)
+    assert got != 667, "one too many: with 667 the arithmetic takes 10.005 ms"
+    assert got == 666
+
+
+# --- bad input ---------------------------------------------------------------------------------------------------
+
+BAD_INPUT = [
+    ("weight_bytes", (-8e9,), "n_params"),
+    ("weight_bytes", (8e9, 0), "weight_bits"),
+    ("kv_bytes_per_token", (LLAMA_3_8B, 0), "kv_bits"),
+    ("kv_cache_bytes", (LLAMA_3_8B, -1), "n_tokens"),
+    ("kv_cache_bytes", (LLAMA_3_8B, 8192, 1.5), "batch_size"),
+    ("max_concurrent_requests", (80e9, 16e9, 0), "kv_bytes"),
+    ("max_concurrent_requests", (80e9, 16e9, 1e9, -1), "reserved_bytes"),
+    ("max_context", (80e9, 16e9, 131_072, 0), "batch_size"),
+    ("max_context", (80e9, 16e9, 131_072, 16, 1.0), "headroom"),
+    ("max_context", (80e9, 16e9, 131_072, 16, float("nan")), "headroom"),
+    ("gpus_needed", (0, 80e9), "total_bytes"),
+    ("positions_run", (0, 16, True), "n_prompt_tokens"),
+    ("positions_run", (8, -1, False), "n_new_tokens"),
+    ("kv_projections", (8, 16, True, 0), "n_layers"),
+    ("decode_step_time", (0, N_PARAMS, WEIGHTS, CACHE, H100), "batch_size"),
+    ("decode_step_time", (1, N_PARAMS, WEIGHTS, -1, H100), "kv_bytes"),
+    ("decode_step_time", (1, N_PARAMS, float("inf"), CACHE, H100), "weight_bytes"),
+    ("critical_batch", (H100, -16), "weight_bits"),
+    ("crossover_batch", (WEIGHTS, 0), "kv_bytes"),
+    ("max_batch_for_tpot", (0, N_PARAMS, WEIGHTS, CACHE, H100), "tpot_seconds"),
+    ("max_batch_for_tpot", (0.01, N_PARAMS, WEIGHTS, -1, H100), "kv_bytes"),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "blamed"),
+    [pytest.param(*c, marks=pytest.mark.exercise(f"{c[0]}"), id=f"{c[0]}-{c[2]}") for c in BAD_INPUT],
+)
+def test_bad_input_is_refused(impl, function, arguments, blamed):
+    assert_refuses(blamed, getattr(impl, function), *arguments)
+
+
+@pytest.mark.parametrize(("function", "arguments", "blamed"), BAD_INPUT)
+def test_the_engine_says_of_bad_input_what_is_allowed(function, arguments, blamed):
+    with pytest.raises(ValueError, match=f"{blamed} is .* must be "):
+        getattr(budget, function)(*arguments)

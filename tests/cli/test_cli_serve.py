@@ -1,0 +1,152 @@
+"""Tests `nanolm/cli_serve.py`: the command `nanolm serve`, from its first line to its end."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from tiny_checkpoints import write_checkpoint
+from typer.testing import CliRunner
+
+from nanolm.cli import app
+from nanolm.serving import WebServer
+
+COMMAND = [sys.executable, "-c", "from nanolm.cli.generate import app; app()", "serve"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return write_checkpoint(tmp_path_factory.mktemp("models") / "toy")
+
+
+@pytest.fixture
+def not_run(monkeypatch):
+    """The command goes as far as the server, and no farther."""
+    served = []
+    monkeypatch.setattr(WebServer, "run", lambda self, sockets: served.append(self))
+    return served
+
+
+def serve(*arguments):
+    return CliRunner().invoke(app, ["serve", *map(str, arguments)])
+
+
+def assert_one_line(result, exit_code, said):
+    assert result.exit_code == exit_code, result.output
+    assert result.stderr.startswith("nanolm: ") and result.stderr.count("\n") == 1 and said in result.stderr
+
+
+@contextmanager
+def process(*arguments):
+    """The command as a process, and the address that it prints."""
+    environment = {**os.environ, "PYTHONWARNINGS": "error"}
+    command = [*COMMAND, "--port", "0", *map(str, arguments)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, encoding="utf-8", env=environment) as started:
+        try:
+            line = started.stderr.readline()
+            assert " is served at http://127.0.0.1:" in line, line + started.stderr.read()
+            yield started, line.split(" is served at ")[1].split()[0]
+        finally:
+            started.kill()
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_serve_answers_until_it_is_told_to_stop_and_ends_without_a_word(model, name):
+    with process(model) as (server, url):
+        assert httpx.get(f"{url}/models", timeout=20).json()["data"][0]["id"] == "toy", (
+            "a model is called as its folder"
+        )
+        body = {"model": "toy", "prompt": "To be", "max_tokens": 3}
+        answer = httpx.post(f"{url}/completions", json=body, timeout=20)
+        assert answer.json()["usage"]["completion_tokens"] == 3
+        # "To be" behind the start token: as every command begins a text.
+        assert answer.json()["usage"]["prompt_tokens"] >= 3
+        server.send_signal(getattr(signal, name))
+        _, said = server.communicate(timeout=20)
+        assert (server.returncode, said) == (0, "")
+
+
+def test_serve_says_where_and_under_which_name(model, not_run):
+    result = serve(model, "--name", "bard", "--port", 0)
+    assert result.exit_code == 0 and not_run
+    assert result.stderr.startswith("nanolm: bard is served at http://127.0.0.1:") and result.stderr.count("\n") == 1
+
+
+def test_serve_calls_a_gguf_file_by_its_name(tmp_path, not_run):
+    pytest.importorskip("gguf", reason="the library gguf is not installed")
+    from gguf_twins import write_twin
+
+    result = serve(write_twin(tmp_path / "twin-1.5B.gguf").path, "--port", 0)
+    assert result.exit_code == 0 and not_run
+    assert result.stderr.startswith("nanolm: twin-1.5B is served at")
+
+
+def test_serve_warns_when_other_machines_may_reach_it(model, not_run):
+    result = serve(model, "--host", "0.0.0.0", "--port", 0)
+    assert "warning: 0.0.0.0 may be reached from other machines" in result.stderr
+    assert "without a password" in result.stderr
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_serve_does_not_warn_at_home(model, not_run, host):
+    assert "warning" not in serve(model, "--host", host, "--port", 0).stderr
+
+
+@pytest.mark.parametrize("draft", ["prompt-lookup", "itself"])
+def test_serve_takes_what_the_engine_does(model, not_run, draft):
+    draft = model if draft == "itself" else draft
+    options = ["--cache", "int8", "--draft", draft, "--gamma", 2, "--max-running", 3, "--cache-bytes", 2**20]
+    result = serve(model, "--port", 0, *options)
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--max-running", 0], "max_running is 0"),
+        (["--max-body-bytes", 0], "max_body_bytes is 0"),
+        (["--max-prompt-tokens", 0], "max_prompt_tokens is 0"),
+        (["--max-seconds", 0], "max_seconds is 0"),
+        (["--grace-seconds", -1], "grace_seconds is -1"),
+        (["--cache-bytes", 0], "cache_bytes is 0"),
+        (["--gamma", 0, "--draft", "prompt-lookup"], "gamma is 0"),
+        (["--device", "abacus"], "device is 'abacus'"),
+    ],
+)
+def test_serve_refuses_bad_options_with_one_line(model, options, said):
+    assert_one_line(serve(model, "--port", 0, *options), 2, said)
+
+
+def test_serve_names_a_port_that_is_taken(model):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert_one_line(serve(model, "--port", port), 1, f"cannot listen at 127.0.0.1, port {port}")
+
+
+def test_serve_names_an_unknown_model():
+    assert_one_line(serve("no-such-model", "--port", 0), 1, "no-such-model")
+
+
+def python(script):
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, encoding="utf-8", timeout=60)
+
+
+@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
+def test_serve_without_its_extra_says_how_to_install_it(package):
+    done = python(f"import sys; sys.modules['{package}'] = None; from nanolm.cli.generate import app; app(['serve'])")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"serve needs the package {package}" in done.stderr
+    assert "pip install -e '.[serve]' -c constraints.txt" in done.stderr
+
+
+def test_nothing_but_the_server_needs_the_extra():
+    done = python(
+        "import sys, nanolm, nanolm.cli.generate, nanolm.engine.engine\n"
+        "import nanolm.serving.async_engine, nanolm.text.detokenizer\n"
+        "sys.exit(', '.join({'starlette', 'uvicorn', 'pydantic', 'fastapi'} & set(sys.modules)) or 0)"
+    )
+    assert done.returncode == 0, f"imported: {done.stderr}"

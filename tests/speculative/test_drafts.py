@@ -1,0 +1,267 @@
+"""Grades `nanolm/drafts.py`: prompt look-up by cases, the drafts by what they read and what they draw from."""
+
+import math
+
+import pytest
+import torch
+from by_hand import close
+from enumeration import ScriptedDice
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from refusal import assert_refuses
+from tiny_models import tiny_model, tokens_of
+
+from nanolm.sampling import Dice, Sampling
+from nanolm.speculative import ModelDraft, PromptLookupDraft, drafts, speculate
+
+# --- prompt_lookup -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.exercise("prompt_lookup")
+@pytest.mark.parametrize(
+    ("text", "gamma", "expected"),
+    [
+        # The tail 1 2 3 stands at the start too, and was followed by 4 5.
+        ([1, 2, 3, 4, 5, 1, 2, 3], 2, [4, 5]),
+        # No other 9 2 and no 8 9 2; 2 alone was followed by 7 1.
+        ([5, 2, 7, 1, 8, 9, 2], 2, [7, 1]),
+        ([1, 2, 3, 4, 5], 3, []),
+        ([1, 2, 3, 1, 2, 3], 0, []),
+    ],
+    ids=["three tokens", "one token", "no match", "nothing asked for"],
+)
+def test_prompt_lookup_copies_what_followed_the_last_tokens_before(impl, text, gamma, expected):
+    found = list(impl.prompt_lookup(text, gamma))
+    assert found or not expected, (
+        f"nothing found in {text}, where {expected} followed before: did the last tokens match themselves?"
+    )
+    assert found == expected, f"after {text} the guess is {expected}: what followed the last tokens before; got {found}"
+
+
+@pytest.mark.exercise("prompt_lookup")
+def test_prompt_lookup_prefers_the_longer_match(impl):
+    # 2 3 was followed by 4, long ago; 3 alone by 9, more recently.
+    found = list(impl.prompt_lookup([2, 3, 4, 7, 3, 9, 2, 3], 1))
+    assert found != [9], "the longest n is tried first: two matching tokens say more than one"
+    assert found == [4], f"2 3 was followed by 4; got {found}"
+
+
+@pytest.mark.exercise("prompt_lookup")
+def test_prompt_lookup_prefers_the_latest_of_equal_matches(impl):
+    found = list(impl.prompt_lookup([1, 2, 5, 1, 2, 6, 1, 2], 1))
+    assert found != [5], "of several matches the latest wins: a text resembles its recent past"
+    assert found == [6], f"1 2 was last followed by 6; got {found}"
+
+
+@pytest.mark.exercise("prompt_lookup")
+def test_prompt_lookup_does_not_match_the_tail_with_itself(impl):
+    assert list(impl.prompt_lookup([1, 2, 3], 2)) == [], "the last tokens match themselves, and nothing follows them"
+
+
+@pytest.mark.exercise("prompt_lookup")
+def test_prompt_lookup_may_overlap_the_tail(impl):
+    # 7 7 at positions 1 and 2 overlaps the tail at 2 and 3, and was followed by the last 7.
+    found = list(impl.prompt_lookup([5, 7, 7, 7], 4))
+    assert found == [7], f"the match may share tokens with the tail, as long as something follows it; got {found}"
+
+
+@pytest.mark.exercise("prompt_lookup")
+def test_prompt_lookup_ends_where_the_text_ends(impl):
+    assert list(impl.prompt_lookup([1, 2, 3, 1], 9)) == [2, 3, 1], "fewer than γ tokens where the text is too short"
+
+
+@pytest.mark.exercise("prompt_lookup")
+@pytest.mark.parametrize(("max_ngram", "expected"), [(1, [9]), (2, [4]), (3, [4])])
+def test_prompt_lookup_looks_for_at_most_max_ngram_tokens(impl, max_ngram, expected):
+    found = list(impl.prompt_lookup([2, 3, 4, 7, 3, 9, 2, 3], 1, max_ngram))
+    assert found == expected, f"with max_ngram = {max_ngram} the guess is {expected}, not {found}"
+
+
+@pytest.mark.exercise("prompt_lookup")
+@pytest.mark.parametrize("text", [[], [4]])
+def test_prompt_lookup_of_a_text_without_a_past_is_empty(impl, text):
+    found = list(impl.prompt_lookup(text, 3))
+    assert found == [], f"{text} has no past to copy from: an empty list, not {found}"
+
+
+def lookup_by_strings(text, gamma, max_ngram):
+    """The same rule by str.rfind: each token a letter."""
+    letters = "".join(chr(ord("a") + token) for token in text)
+    for n in range(max_ngram, 0, -1):
+        at = letters.rfind(letters[-n:], 0, len(letters) - 1) if len(letters) > n else -1
+        if at >= 0:
+            return [ord(letter) - ord("a") for letter in letters[at + n : at + n + gamma]]
+    return []
+
+
+@pytest.mark.exercise("prompt_lookup")
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(0, 2), max_size=12), st.integers(0, 4), st.integers(1, 4))
+def test_prompt_lookup_equals_a_search_in_strings(impl, text, gamma, max_ngram):
+    expected = lookup_by_strings(text, gamma, max_ngram)
+    assert list(impl.prompt_lookup(text, gamma, max_ngram)) == expected, f"text {text}, γ = {gamma}, n ≤ {max_ngram}"
+
+
+@pytest.mark.exercise("prompt_lookup")
+def test_prompt_lookup_leaves_the_text_alone(impl):
+    text = [1, 2, 1]
+    impl.prompt_lookup(text, 1).append(9)
+    assert text == [1, 2, 1], "the text was changed: return a new list"
+
+
+@pytest.mark.exercise("prompt_lookup")
+@pytest.mark.parametrize(("gamma", "max_ngram", "names"), [(-1, 3, "gamma"), (2, 0, "max_ngram")])
+def test_prompt_lookup_refuses_impossible_arguments(impl, gamma, max_ngram, names):
+    assert_refuses(names, impl.prompt_lookup, [1, 2, 1], gamma, max_ngram)
+
+
+# --- PromptLookupDraft -------------------------------------------------------------------------------------------
+
+
+def test_a_lookup_draft_is_certain_of_each_guess():
+    draft = PromptLookupDraft(vocab_size=6)
+    drafted, probs = draft.propose([1, 2, 3, 5, 1, 2], 2, Dice(seed=0))
+    assert drafted == [3, 5]
+    assert probs.dtype == torch.float64
+    assert probs.tolist() == [[0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 0, 1]]
+
+
+def test_a_lookup_draft_without_a_match_proposes_nothing():
+    drafted, probs = PromptLookupDraft(vocab_size=6).propose([1, 2, 3], 2, Dice(seed=0))
+    assert drafted == [] and probs.shape == (0, 6)
+
+
+def test_a_lookup_draft_has_nothing_to_forget():
+    draft = PromptLookupDraft(vocab_size=6)
+    draft.truncate(0)
+    assert draft.length == 0
+
+
+# --- ModelDraft --------------------------------------------------------------------------------------------------
+
+DRAFT, TARGET = tiny_model(seed=1, n_layers=1), tiny_model(seed=2)
+PROMPT = tokens_of(6).tolist()
+
+
+def fresh(model, text, temperature=1.0):
+    """The next-token distribution after the text, by a full pass."""
+    return torch.softmax(model(torch.tensor([text]))[0, -1] / temperature, dim=-1)
+
+
+def check_proposal(draft, text, gamma, seed, temperature):
+    drafted, probs = draft.propose(text, gamma, Dice(seed))
+    assert len(drafted) == len(probs) == gamma
+    dice, so_far = Dice(seed), list(text)
+    for guess, q in zip(drafted, probs, strict=True):
+        assert close(q, fresh(DRAFT, so_far, temperature)), (
+            f"after {len(so_far)} tokens the draft's distribution differs from a fresh full pass: a stale cache?"
+        )
+        assert guess == dice.categorical(q), "each guess is one draw from its own distribution"
+        so_far.append(guess)
+    return drafted
+
+
+def test_a_model_draft_draws_each_guess_given_those_before():
+    check_proposal(ModelDraft(DRAFT, Sampling(temperature=0.8)), PROMPT, gamma=4, seed=3, temperature=0.8)
+
+
+def test_a_model_draft_goes_on_after_a_rejection_as_if_it_had_never_guessed():
+    draft, sampling = ModelDraft(DRAFT, Sampling()), 1.0
+    drafted = check_proposal(draft, PROMPT, 4, 3, sampling)
+    assert draft.length == 6 + 3, "the last guess has been read by nobody"
+    text = [*PROMPT, drafted[0], (drafted[1] + 1) % 11]  # the second guess was replaced
+    draft.truncate(len(text) - 1)
+    check_proposal(draft, text, 3, 4, sampling)
+
+
+def test_a_model_draft_catches_up_when_everything_was_kept():
+    draft = ModelDraft(DRAFT, Sampling())
+    drafted = check_proposal(draft, PROMPT, 3, 5, 1.0)
+    check_proposal(draft, [*PROMPT, *drafted, 9], 2, 6, 1.0)  # the bonus token, and the last guess it had not read
+
+
+def test_a_model_draft_of_nothing_reads_nothing():
+    draft = ModelDraft(DRAFT, Sampling())
+    drafted, probs = draft.propose(PROMPT, 0, Dice(seed=0))
+    assert drafted == [] and len(probs) == 0 and draft.length == 0 and draft.session.passes == 0
+
+
+# --- speculate ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gamma", [0, 1, 4])
+@pytest.mark.parametrize("draft", [DRAFT, PromptLookupDraft(11)], ids=["model", "lookup"])
+def test_greedy_speculation_writes_the_target_s_own_text(draft, gamma):
+    tokens, stats = speculate(TARGET, draft, PROMPT, 20, gamma)
+    assert tokens == TARGET.generate(PROMPT, 20)
+    assert stats.new_tokens == 20
+
+
+@pytest.mark.parametrize("sampling", [Sampling(temperature=1.0), Sampling(temperature=0.7, top_k=5, top_p=0.9)])
+def test_a_draft_equal_to_the_target_is_always_kept(sampling):
+    tokens, stats = speculate(TARGET, TARGET, PROMPT, 20, gamma=4, sampling=sampling, dice=Dice(seed=1))
+    assert len(tokens) == 20 and stats.acceptance_rate == 1
+    # Each pass gives γ + 1 = 5 tokens: the four kept, and the bonus token.
+    assert stats.target_forwards == math.ceil(20 / 5), "no bonus token: a fully accepted round yields γ + 1"
+
+
+def test_speculation_repeats_with_the_seed():
+    texts = [
+        speculate(TARGET, DRAFT, PROMPT, 20, sampling=Sampling(temperature=1.0), dice=Dice(seed))[0]
+        for seed in (1, 1, 2)
+    ]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_speculation_ends_at_the_request_s_end_token():
+    alone = TARGET.generate(PROMPT, 20)
+    sampling = Sampling(temperature=0.0, end_tokens=(alone[6],))
+    tokens, _ = speculate(TARGET, DRAFT, PROMPT, 20, sampling=sampling)
+    assert tokens == alone[: alone.index(alone[6]) + 1], "an end token inside a round cuts off what comes behind it"
+
+
+def test_speculation_ends_at_the_model_s_end_token():
+    alone = TARGET.generate(PROMPT, 20)
+    ending = tiny_model(seed=2, eos_token_ids=(alone[6],))
+    assert speculate(ending, DRAFT, PROMPT, 20)[0] == alone[: alone.index(alone[6]) + 1]
+
+
+def test_speculation_reports_every_round():
+    rounds = []
+    tokens, stats = speculate(TARGET, DRAFT, PROMPT, 12, gamma=3, dice=Dice(seed=1), on_round=rounds.append)
+    assert [token for done in rounds for token in done.tokens] == tokens
+    assert len(rounds) == stats.target_forwards
+    assert sum(len(done.drafted) for done in rounds) == stats.drafted
+
+
+def test_speculation_may_fill_the_context_to_the_last_position():
+    prompt = tokens_of(50).tolist()
+    assert speculate(TARGET, DRAFT, prompt, 14, gamma=5)[0] == TARGET.generate(prompt, 14)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: speculate(TARGET, tiny_model(vocab_size=12), PROMPT, 3), r"draft has 12 tokens and target 11"),
+        (lambda: speculate(TARGET, PromptLookupDraft(9), PROMPT, 3), r"draft has 9 tokens and target 11"),
+        (lambda: speculate(TARGET, DRAFT, [], 3), r"prompt 0 is empty"),
+        (lambda: speculate(TARGET, DRAFT, PROMPT, -1), r"max_new_tokens is -1; it must be 0 or more"),
+        (lambda: speculate(TARGET, DRAFT, PROMPT, 3, gamma=-1), r"gamma is -1; .* 0 or more"),
+        (lambda: speculate(TARGET, DRAFT, PROMPT, 60), r"prompt 0 has 6 tokens and .* at most 64"),
+        (
+            lambda: speculate(TARGET, tiny_model(max_positions=20), PROMPT, 20),
+            r"prompt 0 has 6 tokens and .* at most 20",
+        ),
+        (lambda: speculate(TARGET, DRAFT, [1, 11], 3), r"holds token 11; ids run from 0 to 10"),
+        (lambda: drafts.prompt_lookup([1], -1), r"gamma is -1; .* 0 or more"),
+        (lambda: drafts.prompt_lookup([1], 1, 0), r"max_ngram is 0; at least 1 token must match"),
+    ],
+)
+def test_a_bad_request_is_refused_with_its_name_and_what_is_allowed(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_nothing_asked_for_runs_no_pass():
+    tokens, stats = speculate(TARGET, DRAFT, PROMPT, 0, dice=ScriptedDice())
+    assert tokens == [] and stats.target_forwards == 0
