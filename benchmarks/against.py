@@ -33,14 +33,19 @@ import nanolm
 print(json.dumps(nanolm.__file__), flush=True)
 import torch
 torch.set_num_threads(1)
-from nanolm.speculative import speculate
 from nanolm.engine import Engine
-from nanolm.machine import count_operations, decode_step_of
-from nanolm.sampling import Sampling
+try:
+    from nanolm.machine import count_operations, decode_step_of
+    from nanolm.sampling import SamplingParams
+    from nanolm.speculative import speculate
+except ImportError:  # a checkout from before the rooms
+    from nanolm.drafts import speculate
+    from nanolm.prediction import count_operations, decode_step_of
+    from nanolm.sampling import Sampling as SamplingParams
 
 model, _ = nanolm.load(sys.argv[1])
 draft, _ = nanolm.load(sys.argv[2])
-unending = Sampling(temperature=0.0, end_tokens=())
+unending = SamplingParams(temperature=0.0, end_tokens=())
 prompt = list(range(1, 65))
 
 def decode():

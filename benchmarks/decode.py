@@ -17,13 +17,13 @@ from nanolm.budget import ModelShape, kv_cache_bytes
 from nanolm.checkpoint import find_folder
 from nanolm.machine import count_operations
 from nanolm.model import NanoLM
-from nanolm.sampling import Sampling
+from nanolm.sampling import SamplingParams
 
 from . import machine, report
 
 PROMPT_TOKENS = 32
 PREFILL_LENGTHS = (32, 128, 512, 1024)
-_UNENDING = Sampling(temperature=0.0, end_tokens=())
+_UNENDING = SamplingParams(temperature=0.0, end_tokens=())
 
 
 def count(model: NanoLM, folder: Path, n_cached: int) -> dict[str, float]:

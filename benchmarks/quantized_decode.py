@@ -18,7 +18,7 @@ import nanolm
 from course.timing import take_turns
 from nanolm.config import ModelConfig
 from nanolm.model import NanoLM, model_bytes, quantize_model
-from nanolm.sampling import Sampling
+from nanolm.sampling import SamplingParams
 
 from . import machine, report
 
@@ -28,7 +28,7 @@ LARGE = ModelConfig(
 )
 VARIANTS = {"float32": None, "int8, a scale a row": (8, None), "int4, groups of 32": (4, 32)}
 PROMPT_TOKENS = 64
-_UNENDING = Sampling(temperature=0.0, end_tokens=())
+_UNENDING = SamplingParams(temperature=0.0, end_tokens=())
 
 
 def variants_of(model: NanoLM) -> dict[str, NanoLM]:

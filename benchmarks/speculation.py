@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import track
 
 import nanolm
-from nanolm.sampling import Dice, Sampling
+from nanolm.sampling import Rng, SamplingParams
 from nanolm.speculative import (
     ModelDraft,
     PromptLookupDraft,
@@ -41,7 +41,7 @@ _CONTEXT = 150  # positions read before a pass is timed: the middle of a text of
 
 def pass_seconds(target: Any, draft: Any, gammas: tuple[int, ...], repetitions: int) -> dict[str, float]:
     """Return the median seconds of a draft pass and of target passes over 1 … γ + 1 positions, choosing included."""
-    sampling, context = Sampling(), [1] * _CONTEXT
+    sampling, context = SamplingParams(), [1] * _CONTEXT
     seconds: dict[str, list[float]] = {}
     readers = {"target": Session(target, sampling), "draft": Session(draft, sampling)}
     for reader in readers.values():
@@ -67,7 +67,7 @@ class Race:
 
     def __init__(self, target: Any, draft: Any, temperature: float, gammas: tuple[int, ...], n_tokens: int) -> None:
         self.target, self.draft, self.n_tokens = target, draft, n_tokens
-        self.sampling = Sampling(temperature, end_tokens=())
+        self.sampling = SamplingParams(temperature, end_tokens=())
         self.methods: dict[str, tuple[Any, int]] = {PLAIN: (None, 0)}
         self.methods |= {f"model {gamma}": (draft, gamma) for gamma in gammas}
         self.methods |= {f"look-up {gamma}": (PromptLookupDraft, gamma) for gamma in LOOKUP_GAMMAS}
@@ -93,22 +93,22 @@ class Race:
         for i, prompt in enumerate(prompts):
             for method in self.methods:
                 start = time.perf_counter()
-                done = self._write(method, prompt, Dice(1000 * seed + i))
+                done = self._write(method, prompt, Rng(1000 * seed + i))
                 spent[method] += time.perf_counter() - start
                 _add(counts[method], done)
         return {method: (spent[method], counts[method]) for method in self.methods}
 
-    def _write(self, method: str, prompt: list[int], dice: Dice) -> SpecDecodeStats:
+    def _write(self, method: str, prompt: list[int], rng: Rng) -> SpecDecodeStats:
         draft, gamma = self.methods[method]
         capacity = len(prompt) + self.n_tokens
         target = Session(self.target, self.sampling, capacity)
         if draft is None:
-            return baseline_generate(target, prompt, self.n_tokens, dice)[1]
+            return baseline_generate(target, prompt, self.n_tokens, rng)[1]
         if draft is PromptLookupDraft:
             guesser = PromptLookupDraft(self.target.config.vocab_size)
         else:
             guesser = ModelDraft(draft, self.sampling, capacity)
-        return speculative_generate(target, guesser, prompt, self.n_tokens, gamma, dice)[1]
+        return speculative_generate(target, guesser, prompt, self.n_tokens, gamma, rng)[1]
 
     def speedup(self, method: str, kinds: tuple[str, ...]) -> float:
         """Return the median, over rounds, of plain decoding's seconds over the method's, on prompts of these kinds."""

@@ -30,7 +30,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     from nanolm.checkpoint import load
     from nanolm.engine import Engine
     from nanolm.model import quantize_model
-    from nanolm.sampling import Sampling
+    from nanolm.sampling import SamplingParams
     from nanolm.workload import Replay, Trace, all_at_once, at_rate, load_trace, replay_engine
 
     torch.set_num_threads(options["threads"])
@@ -39,7 +39,7 @@ def run(options: dict[str, Any]) -> dict[str, Any]:
     if options["weight_bits"] == 8:
         model = quantize_model(model, 8, None)
     recorded = (load_trace(Path(options["trace"])) if options["trace"] else load_trace())[: options["requests"]]
-    sampling = Sampling(options["temperature"], options["top_k"], options["top_p"], end_tokens=())
+    sampling = SamplingParams(options["temperature"], options["top_k"], options["top_p"], end_tokens=())
 
     def replay(name: str, trace: Trace) -> Replay:
         return replay_engine(name, Engine(model, **options["engine"]), trace, sampling=sampling)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from .errors import CourseError
+from .work.commands import app as work
 
 say = Console(highlight=False, soft_wrap=True)
 
@@ -25,6 +26,7 @@ class _App(typer.Typer):
 
 
 app = _App(no_args_is_help=True, add_completion=False, help="Build, check and follow the course.")
+app.add_typer(work)
 
 
 @app.command()
@@ -57,25 +59,6 @@ def check_build() -> None:
     if reports:
         raise typer.Exit(1)
     say.print("every built file matches its source")
-
-
-@app.command()
-def status(
-    week: Annotated[int | None, typer.Option(help="Only this week.")] = None,
-    impl: Annotated[str, typer.Option(help="Whose answers: exercises, nanolm, or a folder.")] = "exercises",
-) -> None:
-    """Say which exercises are written, which pass, and what to do next."""
-    from .implementation import chosen
-    from .registry import registry
-    from .status import show, standings
-
-    exercises = [exercise for exercise in registry() if week in (None, exercise.week)]
-    if not exercises and week is not None:
-        weeks = sorted({exercise.week for exercise in registry()})
-        raise CourseError(f"week is {week}; there are exercises for weeks {', '.join(map(str, weeks))}")
-    with say.status(f"running the tests of {len(exercises)} exercises"):
-        found = standings(exercises, chosen(impl))
-    show(found, say)
 
 
 @app.command()
@@ -136,7 +119,7 @@ def capstone(
         "max_tokens_per_step": max_tokens_per_step,
         "prefix_cache": prefix_cache,
         "cache_kind": cache_kind,
-        "draft": "prompt lookup" if draft else None,
+        "draft": "prompt-lookup" if draft else None,
     }
     options = {
         "impl": impl,

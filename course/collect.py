@@ -1,7 +1,6 @@
 """Answers out of notebooks into a folder shaped like exercises/, read as text: nothing of the student's is run."""
 
 import ast
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +11,32 @@ from .paths import ROOT, read, write
 from .registry import Exercise, registry
 from .source import Definition, Function, Module, defined_names, first_line, free_names, parse, path_of
 from .stubs import stub_file
+from .work.answers import Statement, is_stub, statements
+from .work.cells import grade_id
+from .work.files import load
+
+
+class NotAnswered(CourseError):
+    """An exercise that a notebook does not have, or has without an answer."""
 
 
 @dataclass(frozen=True)
-class Statement:
-    """A top-level statement of a notebook: the names it binds, and its text."""
+class Found:
+    """What a notebook gave.
 
-    names: frozenset[str]
-    text: str
-    node: ast.stmt
+    Attributes:
+        notebook: its file.
+        exercise: what was looked for; None where the notebook itself is at fault.
+        problem: why it was not taken; None where it was.
+    """
+
+    notebook: Path
+    exercise: Exercise | None
+    problem: CourseError | None
+
+    def __str__(self) -> str:
+        name = "" if self.exercise is None else f"{self.exercise.name} "
+        return f"{self.notebook}: {name}{self.problem or 'taken'}"
 
 
 def collect(notebooks: Sequence[Path], into: Path, root: Path = ROOT) -> list[str]:
@@ -28,27 +44,32 @@ def collect(notebooks: Sequence[Path], into: Path, root: Path = ROOT) -> list[st
 
     An exercise that is not answered, or cannot be read, stays what it is in `into`: a stub at first.
     """
-    said = []
+    return [str(found) for found in gather(notebooks, into, root)]
+
+
+def gather(notebooks: Sequence[Path], into: Path, root: Path = ROOT) -> list[Found]:
+    """Write answers as `collect` does; return what was found."""
+    found = []
     files = {name: _start(name, into, root) for name in dict.fromkeys(e.module for e in registry(root))}
     for path in notebooks:
         try:
             statements, cells = read_notebook(path)
             asked = _asked(path, cells, registry(root))
         except CourseError as error:
-            said.append(f"{path}: {error}")
+            found.append(Found(path, None, error))
             continue
         for exercise in asked:
             try:
                 files[exercise.module] = _take(exercise, statements, cells, files[exercise.module], root)
-                said.append(f"{path}: {exercise.name} taken")
+                found.append(Found(path, exercise, None))
             except CourseError as error:
-                said.append(f"{path}: {exercise.name} {error}")
+                found.append(Found(path, exercise, error))
     for name, text in files.items():
         write(into / path_of(name), text)
     for folder in {into, *((into / path_of(name)).parent for name in files)}:
         if not (folder / "__init__.py").exists():
             write(folder / "__init__.py", read(root / "exercises" / folder.relative_to(into) / "__init__.py"))
-    return said
+    return found
 
 
 def _start(name: str, into: Path, root: Path) -> str:
@@ -65,52 +86,23 @@ def read_notebook(path: Path) -> tuple[list[Statement], dict[str, str]]:
     Raises:
         CourseError: no such file, not JSON, or not a notebook.
     """
-    try:
-        content = json.loads(path.read_bytes().decode("utf-8"))
-    except OSError as error:
-        raise CourseError(f"cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise CourseError(f"is not a notebook: it is not JSON ({error})") from None
-    if not (isinstance(content, dict) and isinstance(content.get("cells"), list)):
-        raise CourseError("is not a notebook: it has no list of cells")
-    statements, by_id = [], {}
-    for cell in content["cells"]:
-        if not isinstance(cell, dict) or cell.get("cell_type") != "code":
+    found, by_id = [], {}
+    for cell in load(path)["cells"]:
+        if cell.get("cell_type") != "code":
             continue
-        source = _text(cell.get("source"))
-        grade_id = _grade_id(cell)
-        if grade_id:
-            by_id[grade_id] = source
-        statements += _statements(source)
-    return statements, by_id
-
-
-def _text(source) -> str:
-    return "".join(source) if isinstance(source, list) else str(source or "")
-
-
-def _grade_id(cell: dict) -> str | None:
-    metadata = cell.get("metadata")
-    nbgrader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
-    return nbgrader.get("grade_id") if isinstance(nbgrader, dict) else None
+        name = grade_id(cell)
+        if name:
+            by_id[name] = cell["source"]
+        found += _statements(cell["source"])
+    return found, by_id
 
 
 def _statements(source: str) -> list[Statement]:
     """The statements of one cell; none where it is not Python, which is reported for the exercise's own cell."""
-    source = python_of(source)
     try:
-        tree = ast.parse(source)
+        return statements(python_of(source))
     except (SyntaxError, ValueError):
         return []
-    found = []
-    for node in tree.body:
-        text = _segment(source, node)
-        found.append(Statement(frozenset(defined_names(text)), text, node))
-    return found
-
-
-def _segment(source: str, node: ast.stmt) -> str:
-    return "\n".join(source.splitlines()[first_line(node) - 1 : node.end_lineno])
 
 
 def _asked(path: Path, cells: dict[str, str], exercises: list[Exercise]) -> list[Exercise]:
@@ -129,8 +121,8 @@ def _take(exercise: Exercise, statements: list[Statement], cells: dict[str, str]
     helpers = _helpers(answer.text, statements, defined_names(reference.text))
     for target in exercise.targets:
         node = _part(answer.node, target)
-        if _is_unanswered(node):
-            raise CourseError("is not answered")
+        if is_stub(node):
+            raise NotAnswered("is not answered")
         text = _replace(text, exercise.module, target, _lines(answer, node, target))
     text = _add_methods(text, exercise, answer, reference)
     for helper in helpers:
@@ -140,15 +132,21 @@ def _take(exercise: Exercise, statements: list[Statement], cells: dict[str, str]
 
 
 def _definition(exercise: Exercise, statements: list[Statement], cells: dict[str, str]) -> Statement:
-    """The answer's own cell first; where its id is lost, the last definition of that name in the notebook."""
+    """The answer's own cell first; where its id is lost, or nothing written, the last definition of that name."""
     name = exercise.targets[0].split(".")[0]
     source = cells.get(exercise.slug)
     if source is not None:
         parse(python_of(source), "its cell")
-    for statement in [*reversed(_statements(source or "")), *reversed(statements)]:
-        if isinstance(statement.node, Definition) and statement.node.name == name:
-            return statement
-    raise CourseError(f"is not in it: no cell defines {name}")
+    candidates = [*reversed(_statements(source or "")), *reversed(statements)]
+    found = [s for s in candidates if isinstance(s.node, Definition) and s.node.name == name]
+    if not found:
+        raise NotAnswered(f"is not in it: no cell defines {name}")
+    return next((statement for statement in found if _is_written(statement.node)), found[0])
+
+
+def _is_written(node: ast.stmt) -> bool:
+    functions = [child for child in ast.walk(node) if isinstance(child, Function)]
+    return bool(functions) and not any(is_stub(function) for function in functions)
 
 
 def _part(node: ast.stmt, target: str) -> Function:
@@ -159,14 +157,7 @@ def _part(node: ast.stmt, target: str) -> Function:
     for child in getattr(node, "body", []):
         if isinstance(child, Function) and child.name == name:
             return child
-    raise CourseError(f"is not in it: no cell defines {target}")
-
-
-def _is_unanswered(node: Function) -> bool:
-    last = node.body[-1]
-    raised = last.exc if isinstance(last, ast.Raise) else None
-    name = raised.func if isinstance(raised, ast.Call) else raised
-    return len(node.body) <= 2 and isinstance(name, ast.Name) and name.id in ("NotYetWritten", "NotImplementedError")
+    raise NotAnswered(f"is not in it: no cell defines {target}")
 
 
 def _lines(answer: Statement, node: Function, target: str) -> list[str]:

@@ -16,7 +16,7 @@ from .source import parse
 # reached through its product.
 _ONLY = {
     "cli": {"app"},
-    "kernels": {"KERNEL_DTYPES", "Backend", "KernelUnavailable", "computes", "on_device_of", "use"},
+    "kernels": {"KERNEL_DTYPES", "Backend", "KernelUnavailable", "on_device_of", "set_backend", "uses_triton"},
 }
 
 

@@ -1,10 +1,12 @@
 """The list of exercises, `course/registry.json`: built from the lessons, read by everything else."""
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from .errors import CourseError
 from .front_doors import names_of, packages
@@ -77,6 +79,22 @@ def home_of(target: str) -> str | None:
     return homes().get(target) or next((f"{room}.{names_of(room)[owner]}" for room in rooms), None)
 
 
+@dataclass(frozen=True)
+class Question:
+    """A question answered in words and graded by hand: its number, its name, its week, points and minutes."""
+
+    number: str
+    name: str
+    week: int
+    points: int
+    minutes: int
+
+    @property
+    def slug(self) -> str:
+        """The name of its cell in a notebook."""
+        return re.sub(r"[^A-Za-z0-9_]+", "-", self.name)
+
+
 def to_json(exercises: list[Exercise], written: list[dict]) -> str:
     """Return the text of registry.json."""
     listing = {"exercises": [asdict(exercise) for exercise in exercises], "written": written}
@@ -86,11 +104,21 @@ def to_json(exercises: list[Exercise], written: list[dict]) -> str:
 @cache
 def registry(root: Path = ROOT) -> list[Exercise]:
     """Return all exercises in the order of the course; raise CourseError if the course was never built."""
+    entries = _listing(root)["exercises"]
+    return [Exercise(**entry | {name: tuple(entry[name]) for name in ("targets", "tests")}) for entry in entries]
+
+
+def questions(root: Path = ROOT) -> list[Question]:
+    """Return all questions answered in words, in the order of the course; raise CourseError if it was never built."""
+    names = ("number", "name", "week", "points", "minutes")
+    return [Question(**{name: entry[name] for name in names}) for entry in _listing(root)["written"]]
+
+
+def _listing(root: Path) -> dict[str, list[dict[str, Any]]]:
     path = root / FILE
     if not path.exists():
         raise CourseError(f"{FILE.as_posix()} is missing; `course build` makes it")
-    entries = json.loads(read(path))["exercises"]
-    return [Exercise(**entry | {name: tuple(entry[name]) for name in ("targets", "tests")}) for entry in entries]
+    return json.loads(read(path))
 
 
 @cache

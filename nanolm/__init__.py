@@ -18,9 +18,9 @@ _HOMES = {
     "KVCache": "cache",
     "Tokenizer": "text",
     "Engine": "engine",
-    "Sampling": "sampling",
+    "SamplingParams": "sampling",
 }
-__all__ = ["Engine", "KVCache", "ModelConfig", "NanoLM", "Sampling", "Tokenizer", "load", "save"]
+__all__ = ["Engine", "KVCache", "ModelConfig", "NanoLM", "SamplingParams", "Tokenizer", "load", "save"]
 
 
 def __getattr__(name: str) -> Any:

@@ -54,10 +54,10 @@ from itertools import pairwise
 
 import torch
 from nanolm import load
-from nanolm.sampling import Dice
+from nanolm.sampling import Rng
 from nanolm.budget import A100, H100, H200
 from nanolm.model import NanoLM
-from nanolm.sampling import Sampling, sample_next
+from nanolm.sampling import SamplingParams, sample_next
 
 from course import figures
 from course.timing import side_by_side, take_turns
@@ -561,7 +561,7 @@ for (name, bits), model in variants.items():
 # else your machine is doing hits all of them.
 
 # %%
-unending = Sampling(temperature=0.0, end_tokens=())  # let no text end early: equal work for all
+unending = SamplingParams(temperature=0.0, end_tokens=())  # let no text end early: equal work for all
 
 
 def write(model, prompts, n):
@@ -602,7 +602,7 @@ for name, my_rate, my_gain in (("shipped", my_rate_shipped, my_gain_shipped), ("
 
 # %%
 scores = torch.randn(1, target.config.vocab_size)
-choosing = side_by_side({"choose": lambda: sample_next(scores, unending, Dice())}, repeats=200)["choose"]
+choosing = side_by_side({"choose": lambda: sample_next(scores, unending, Rng())}, repeats=200)["choose"]
 parts = {}
 for (name, bits), model in variants.items():
     reading = reading_seconds(model, machine.readings, machine.code_readings)

@@ -452,7 +452,7 @@ from nanolm.model import Attention  # exercise: forward
 # | `right_padded(prompts, device)` | prompts of unequal length as one tensor |
 # | `self.new_cache(batch_size, capacity, ragged, cache_kind)` | an empty cache; `ragged=True` lets each row have a length of its own; `cache_kind` is handed on (week 5 has kinds of one byte a number) |
 # | `self(tokens, cache, last)` | scores of the next token; `last`, a tensor (B,), picks the one position of each row to score |
-# | `sample_next(logits, sampling, dice)` | one token a row, from scores (B, V) |
+# | `sample_next(logits, sampling, rng)` | one token a row, from scores (B, V) |
 #
 # Scoring costs D · V products a position, about as much as a layer or two. The prefill needs the scores of one position a row,
 # and `last` says which.

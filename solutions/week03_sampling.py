@@ -49,7 +49,7 @@
 import torch
 from nanolm import load
 from nanolm.sampling import params as engine  # engine.Sampling is the course's own, whatever you have written below
-from nanolm.sampling import Dice
+from nanolm.sampling import Rng
 
 from course import figures
 from course.timing import side_by_side
@@ -298,7 +298,7 @@ figures.show(
 # `None` leaves a filter out. Only its method `probs` is asked: three functions that you have, in the right order.
 
 # %%
-from nanolm.sampling import Sampling  # exercise: probs
+from nanolm.sampling import SamplingParams  # exercise: probs
 # points: 2
 # minutes: 5
 # difficulty: 1
@@ -311,7 +311,7 @@ from nanolm.sampling import Sampling  # exercise: probs
 # ## One draw
 #
 # Lay the probabilities end to end on a line from 0 to 1 and throw a point onto it: the picture at the start. All randomness
-# of this package comes from one small object: `dice.categorical(probs)` draws an index. Use it for every row in turn, so
+# of this package comes from one small object: `rng.categorical(probs)` draws an index. Use it for every row in turn, so
 # that a seed always means the same.
 #
 # At temperature 0 no dice are thrown at all. If they were, a greedy request would use up random numbers and change the
@@ -325,7 +325,7 @@ from nanolm.sampling import sample_next  # exercise: sample_next
 # tested: Seven sets of rules, one draw for each row and in order, repeatable with the seed, greedy at temperature 0
 #   without any dice and with the lowest id among equals, and the refusal of NaN, +inf and rows of -inf.
 # why: It stands at the end of every pass of every engine.
-# hint: `sampling.probs(logits)` does all but the draw. `dice.categorical` takes one row and gives
+# hint: `sampling.probs(logits)` does all but the draw. `rng.categorical` takes one row and gives
 #   an int; make a tensor of them. For temperature 0, `logits.max(dim=-1)` gives values to check and ids to return.
 
 # %% [markdown]
@@ -352,14 +352,14 @@ prompts = [tokenizer.encode(name) for name in speakers]
 @torch.inference_mode()
 def draw_along(temperature, new_tokens=40):
     """Write a text behind each prompt; return how often the largest score came out, and the mean largest probability."""
-    rules, dice, hits, largest = Sampling(temperature), Dice(1), [], []
+    rules, rng, hits, largest = SamplingParams(temperature), Rng(1), [], []
     for prompt in prompts:
         cache = target.new_cache(1, len(prompt) + new_tokens)
         tokens = torch.tensor([prompt])
         for _ in range(new_tokens):
             logits = target(tokens, cache, last=1)[:, -1]
             cache.advance(tokens.shape[1])
-            tokens = sample_next(logits, rules, dice)[:, None]
+            tokens = sample_next(logits, rules, rng)[:, None]
             hits.append((tokens[0, 0] == logits.argmax()).item())
             largest.append(temperature_probs(logits, temperature).max().item())
     return sum(hits) / len(hits), sum(largest) / len(largest)
@@ -375,14 +375,14 @@ print(f"your guess for T = 1 was {my_guess_of_share:.0%}")
 
 # %%
 for name, rules in {
-    "T = 0": engine.Sampling(0.0, end_tokens=()),
-    "T = 0.7": engine.Sampling(0.7, end_tokens=()),
-    "T = 1": engine.Sampling(1.0, end_tokens=()),
-    "T = 1, top-p 0.9": engine.Sampling(1.0, top_p=0.9, end_tokens=()),
-    "T = 2": engine.Sampling(2.0, end_tokens=()),
-    "T = 2, top-k 5": engine.Sampling(2.0, top_k=5, end_tokens=()),
+    "T = 0": engine.SamplingParams(0.0, end_tokens=()),
+    "T = 0.7": engine.SamplingParams(0.7, end_tokens=()),
+    "T = 1": engine.SamplingParams(1.0, end_tokens=()),
+    "T = 1, top-p 0.9": engine.SamplingParams(1.0, top_p=0.9, end_tokens=()),
+    "T = 2": engine.SamplingParams(2.0, end_tokens=()),
+    "T = 2, top-k 5": engine.SamplingParams(2.0, top_k=5, end_tokens=()),
 }.items():
-    written = target.generate(tokenizer.encode("HAMLET\n"), 36, rules, Dice(2))
+    written = target.generate(tokenizer.encode("HAMLET\n"), 36, rules, Rng(2))
     print(f"{name:17} {shown(written)}")
 
 # %% [markdown]
@@ -511,8 +511,8 @@ for B in (1, 2, 4, 16, 64):
 my_share_of_places, my_picks_changed = 0.0, 0  # change both
 
 # %%
-unending = engine.Sampling(1.0, end_tokens=())  # let no text end early: equal lengths for all
-texts = torch.tensor(target.generate([tokenizer.encode("HAMLET\n")] * 64, 60, unending, Dice(3)))  # (64, 60)
+unending = engine.SamplingParams(1.0, end_tokens=())  # let no text end early: equal lengths for all
+texts = torch.tensor(target.generate([tokenizer.encode("HAMLET\n")] * 64, 60, unending, Rng(3)))  # (64, 60)
 batches = (1, 16, 64)
 
 
@@ -632,7 +632,7 @@ print(f"one pick in {tokens_per_flip(in_sixteen):,.0f} should change")
 my_texts_that_part = 0  # of 16; change it
 
 # %%
-greedy = engine.Sampling(0.0, end_tokens=())
+greedy = engine.SamplingParams(0.0, end_tokens=())
 beginnings = texts[:16, :8].tolist()
 
 
@@ -835,20 +835,20 @@ print(f"{same} of {len(rows_to_try)} texts that had parted are now the same alon
 # which is its probability. The factors cancel in a row.
 
 # %%
-def draw_from_stream(weights, dice):
+def draw_from_stream(weights, rng):
     """Return an index drawn in proportion to the weights, seen once, one after the other."""
     candidate, total = None, 0.0
     for index, weight in enumerate(weights):
         total += weight
-        if weight > 0 and dice.bernoulli(weight / total):
+        if weight > 0 and rng.bernoulli(weight / total):
             candidate = index
     return candidate
 
 
-dice, draws = Dice(0), 20_000
+rng, draws = Rng(0), 20_000
 counts = [0] * 4
 for _ in range(draws):
-    counts[draw_from_stream([10.0, 6.0, 3.0, 1.0], dice)] += 1
+    counts[draw_from_stream([10.0, 6.0, 3.0, 1.0], rng)] += 1
 print("shares drawn:", ", ".join(f"{count / draws:.3f}" for count in counts), "; wanted: 0.500, 0.300, 0.150, 0.050")
 
 # %% [markdown]
@@ -872,7 +872,7 @@ if importlib.util.find_spec("transformers"):
     logits = in_float32[64][:, -1]  # (64, V)
     rules = LogitsProcessorList([TemperatureLogitsWarper(0.8), TopKLogitsWarper(40), TopPLogitsWarper(0.9)])
     theirs = torch.softmax(rules(None, logits.double()), dim=-1)
-    ours = engine.Sampling(0.8, top_k=40, top_p=0.9).probs(logits)
+    ours = engine.SamplingParams(0.8, top_k=40, top_p=0.9).probs(logits)
     print(f"64 rows, largest difference from transformers: {(theirs - ours).abs().max():.1e}")
     tied = TopKLogitsWarper(2)(None, torch.zeros(1, 4))
     print(f"four equal logits, k = 2: transformers keeps {(tied > -math.inf).sum()}, we keep 2")
@@ -915,7 +915,7 @@ else:
 # - **No renormalising between top-k and top-p.** `test_probs_hands_top_p_the_renormalised_probabilities`
 # - **The temperature after the filters.** `test_probs_applies_the_temperature_before_the_filters`
 # - **Top-p before top-k.** `test_probs_applies_top_k_before_top_p`
-# - **Dice thrown at temperature 0.** `test_sample_next_at_temperature_zero_is_greedy_and_uses_no_randomness`
+# - **Rng thrown at temperature 0.** `test_sample_next_at_temperature_zero_is_greedy_and_uses_no_randomness`
 # - **A float64 sum called float32.** A Python number is float64. `test_float32_sum_depends_on_the_order`
 
 # %% [markdown]

@@ -40,9 +40,9 @@
 # %%
 import torch
 from nanolm import load
-from nanolm.sampling import Dice
+from nanolm.sampling import Rng
 from nanolm.speculative import ModelDraft, PromptLookupDraft
-from nanolm.sampling import Sampling
+from nanolm.sampling import SamplingParams
 from nanolm.speculative import Session
 
 from course import figures
@@ -120,7 +120,7 @@ positions = [1, 2, 3, 4, 5, 7, 9, 17]
 
 def pass_of(model, n):
     """A pass over n new positions behind a text that is cached already."""
-    session = Session(model, Sampling(1.0), capacity=len(text) + 32)
+    session = Session(model, SamplingParams(1.0), capacity=len(text) + 32)
     session.feed(text)
 
     def run():
@@ -207,8 +207,8 @@ from nanolm.speculative import residual_distribution  # exercise: residual_distr
 #   above: the result must be (1, 0, 0). Look at the sum before you divide by it.
 
 # %% [markdown]
-# The dice. Every random choice in this package goes through one small object with two methods: `dice.bernoulli(prob)`
-# says yes with that probability, and `dice.categorical(probs)` draws an index. Use nothing else, not even `torch.rand`.
+# The dice. Every random choice in this package goes through one small object with two methods: `rng.bernoulli(prob)`
+# says yes with that probability, and `rng.categorical(probs)` draws an index. Use nothing else, not even `torch.rand`.
 # Soon you will see what that buys: a test can put *scripted* dice in their place.
 
 # %%
@@ -219,7 +219,7 @@ from nanolm.speculative import accept_or_resample  # exercise: accept_or_resampl
 # tested: The exact output distribution with every outcome followed, 60,000 draws with a stated false-alarm rate, the
 #   probability of keeping each token, tokens the draft never proposes, and that wrong input is refused.
 # why: It turns a token drawn from the wrong distribution into one drawn from the right distribution.
-# hint: Two choices in a row. `dice.bernoulli` needs the probability of keeping this token; it treats anything above 1
+# hint: Two choices in a row. `rng.bernoulli` needs the probability of keeping this token; it treats anything above 1
 #   as 1. Only if it says no, draw from the residual. `check_distributions` and the q(x) = 0 case come first.
 
 # %% [markdown]
@@ -231,8 +231,8 @@ from nanolm.speculative import accept_or_resample  # exercise: accept_or_resampl
 
 # %%
 context = tokenizer.encode("JULIET\nO Romeo, Romeo! wherefore art thou")
-p = Session(target, Sampling(1.0), 64).feed(context)[-1]
-q = Session(draft, Sampling(1.0), 64).feed(context)[-1]
+p = Session(target, SamplingParams(1.0), 64).feed(context)[-1]
+q = Session(draft, SamplingParams(1.0), 64).feed(context)[-1]
 shown = torch.maximum(p, q).topk(9).indices
 names = [tokenizer.decode([i]).replace(" ", "·").replace("\n", "↵") for i in shown.tolist()]
 places = range(len(names))
@@ -341,7 +341,7 @@ figures.show(
 #
 # Two kinds of object take part. A **session** is a model in the middle of a text. `session.feed(tokens, last=n)` reads
 # tokens in one pass and returns the next-token distributions after the last n of them; `session.length` says how many
-# tokens it has read; `session.truncate(length)` forgets the rest. A **draft** has `propose(text, gamma, dice)`, which
+# tokens it has read; `session.truncate(length)` forgets the rest. A **draft** has `propose(text, gamma, rng)`, which
 # returns the guesses and the distributions they were drawn from, and the same `length` and `truncate`.
 #
 # A few helpers are imported for you:
@@ -411,7 +411,7 @@ from nanolm.speculative import speculative_generate  # exercise: speculative_gen
 
 # %%
 # needs 4.9
-sampling = Sampling(temperature=1.0)
+sampling = SamplingParams(temperature=1.0)
 prompt = tokenizer.encode("HAMLET\n")
 
 
@@ -422,7 +422,7 @@ def sessions(prompt, new_tokens, sampling=sampling):
 
 rounds = []
 tokens, stats = speculative_generate(
-    *sessions(prompt, 40), prompt, 40, gamma=4, dice=Dice(seed=11), on_round=rounds.append
+    *sessions(prompt, 40), prompt, 40, gamma=4, rng=Rng(seed=11), on_round=rounds.append
 )
 fig = figures.draw_rounds(rounds[:8], tokenizer.decode)
 figures.show(
@@ -443,7 +443,7 @@ print(tokenizer.decode(prompt + tokens))
 from nanolm.speculative import speculate_batch
 
 starts = [tokenizer.encode(start) for start in ("HAMLET\n", "12 + 31:", "Enter the GHOST\n\n")]
-batch = speculate_batch(target, draft, starts, 40, gamma=4, sampling=sampling, dice=[Dice(seed) for seed in range(3)])
+batch = speculate_batch(target, draft, starts, 40, gamma=4, sampling=sampling, rng=[Rng(seed) for seed in range(3)])
 for start, (_, row) in zip(starts, batch, strict=True):
     print(f"{tokenizer.decode(start)!r:24} kept {row.accepted:2} of {row.examined} in {row.target_forwards} rounds")
 
@@ -463,7 +463,7 @@ Q = torch.tensor([0.5, 0.1, 0.1, 0.3], dtype=torch.float64)
 
 
 class Branching:
-    """Dice that follow a given path of choices, then take the first branch and remember the others."""
+    """Rng that follow a given path of choices, then take the first branch and remember the others."""
 
     def __init__(self, path):
         self.path, self.taken, self.others, self.weight = path, [], [], 1.0
@@ -487,10 +487,10 @@ def exact(algorithm):
     """{outcome: probability} with every path followed, and the number of paths."""
     total, paths, count = {}, [[]], 0
     while paths:
-        dice = Branching(paths.pop())
-        outcome = algorithm(dice)
-        total[outcome] = total.get(outcome, 0.0) + dice.weight
-        paths += dice.others
+        rng = Branching(paths.pop())
+        outcome = algorithm(rng)
+        total[outcome] = total.get(outcome, 0.0) + rng.weight
+        paths += rng.others
         count += 1
     return total, count
 
@@ -508,18 +508,18 @@ class Fixed:
     def truncate(self, length):
         self.length = length
 
-    def propose(self, text, gamma, dice):
-        return [dice.categorical(self.probs) for _ in range(gamma)], self.probs.repeat(gamma, 1)
+    def propose(self, text, gamma, rng):
+        return [rng.categorical(self.probs) for _ in range(gamma)], self.probs.repeat(gamma, 1)
 
 
-joint, count = exact(lambda dice: tuple(speculative_generate(Fixed(P), Fixed(Q), [0], 2, 1, dice)[0]))
+joint, count = exact(lambda rng: tuple(speculative_generate(Fixed(P), Fixed(Q), [0], 2, 1, rng)[0]))
 worst = max(abs(joint[a, b] - float(P[a] * P[b])) for a in range(4) for b in range(4))
 print(f"{count} paths, {len(joint)} texts, probabilities sum to {sum(joint.values()):.12f}")
 print(f"largest difference from the target's own distribution: {worst:.1e}")
 
 # %% [markdown]
 # The course's tests do the same with distributions that depend on the last token, and with two real (tiny) models at
-# several temperatures, with top-k, and with prompt look-up: `tests/speculative/test_speculative.py` and `tests/speculative/test_exactness.py`.
+# several temperatures, with top-k, and with prompt-lookup: `tests/speculative/test_speculative.py` and `tests/speculative/test_exactness.py`.
 
 # %% [markdown]
 # ## Predict, then measure: the shipped pair
@@ -534,7 +534,7 @@ print(f"largest difference from the target's own distribution: {worst:.1e}")
 # needs 4.3
 plays = ["KING HENRY V\n", "ROMEO\nBut soft, what light", "First Witch\nWhen shall we three meet again\n"]
 problems = ["12 + 31:", "Who has more, Anna with 31 pens or Ben with 54?"]
-unending = {t: Sampling(t, end_tokens=()) for t in (0.0, 0.7, 1.0)}  # let no text end early: equal work for all
+unending = {t: SamplingParams(t, end_tokens=()) for t in (0.0, 0.7, 1.0)}  # let no text end early: equal work for all
 
 
 @torch.inference_mode()
@@ -543,7 +543,7 @@ def mean_alpha(prompts, sampling, length=120):
     rates = []
     for seed, prompt in enumerate(prompts):
         start = tokenizer.encode(prompt)
-        written = target.generate(start, length, sampling, Dice(seed))
+        written = target.generate(start, length, sampling, Rng(seed))
         whole = start + written
         p, q = (Session(m, sampling, len(whole)).feed(whole[:-1], last=len(written)) for m in (target, draft))
         rates.append(acceptance_rate(p, q).mean().item())
@@ -580,7 +580,7 @@ length, tried = 60, [1, 2, 3, 4, 6]
 def write_plain(t):
     for seed, prompt in enumerate(plays):
         start = tokenizer.encode(prompt)
-        baseline_generate(Session(target, unending[t], len(start) + length), start, length, Dice(seed))
+        baseline_generate(Session(target, unending[t], len(start) + length), start, length, Rng(seed))
 
 
 def write_speculatively(t, gamma):
@@ -588,7 +588,7 @@ def write_speculatively(t, gamma):
     for seed, prompt in enumerate(plays):
         start = tokenizer.encode(prompt)
         pair = sessions(start, length, unending[t])
-        counts[t, gamma].append(speculative_generate(*pair, start, length, gamma, Dice(seed))[1])
+        counts[t, gamma].append(speculative_generate(*pair, start, length, gamma, Rng(seed))[1])
 
 
 measured, tokens_per_pass, counts = {}, {}, {}
@@ -654,9 +654,9 @@ figures.show(
 # %%
 # needs 4.9
 start = tokenizer.encode("BRUTUS\n")
-greedy = Sampling(0.0, end_tokens=())
+greedy = SamplingParams(0.0, end_tokens=())
 alone = target.generate(start, 80, greedy)
-together, stats = speculative_generate(*sessions(start, 80, greedy), start, 80, 4, Dice(0))
+together, stats = speculative_generate(*sessions(start, 80, greedy), start, 80, 4, Rng(0))
 print(f"same text: {alone == together}; {stats.tokens_per_target_forward:.2f} tokens per target pass")
 
 # %% [markdown]
@@ -687,7 +687,7 @@ from nanolm.speculative import prompt_lookup  # exercise: prompt_lookup
 start = tokenizer.encode("HAMLET\nTo be, or not to be, that is the question:\n")
 for name, rule in (("temperature 0", greedy), ("temperature 1", unending[1.0])):
     session = Session(target, rule, len(start) + 120)
-    _, stats = speculative_generate(session, PromptLookupDraft(tokenizer.vocab_size), start, 120, 4, Dice(0))
+    _, stats = speculative_generate(session, PromptLookupDraft(tokenizer.vocab_size), start, 120, 4, Rng(0))
     print(f"{name}: {stats.tokens_per_target_forward:.2f} tokens per pass, kept {stats.accepted} of {stats.drafted} guesses")
 
 # %% [markdown]

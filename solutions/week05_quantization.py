@@ -532,7 +532,7 @@ my_guess_target_int8 = 1.0  # times as fast as float32; change it
 from nanolm.config import ModelConfig
 from nanolm.model import NanoLM
 from nanolm.model import quantize_model
-from nanolm.sampling import Sampling
+from nanolm.sampling import SamplingParams
 
 wide = ModelConfig(
     vocab_size=1024, d_model=2048, n_layers=2, n_heads=16, n_kv_heads=4, head_dim=128, d_ff=4096, max_positions=512
@@ -551,7 +551,7 @@ for label, models in variants.items():
 
 # %%
 # about ten seconds
-unending = Sampling(0.0, end_tokens=())
+unending = SamplingParams(0.0, end_tokens=())
 plan = {"target": ((1, 16), 24), "random, wide": ((1, 4, 16), 6)}  # batches, and tokens that each text gets
 decode_gain = {}
 for label, (sizes, n_tokens) in plan.items():
@@ -805,7 +805,7 @@ figures.show(
 lost = [i for i in range(len(problems)) if exact["right"][i] and not scores[3, None]["right"][i]]
 for i in lost[:: max(1, len(lost) // 4)][:4]:
     prompt = tokenizer.encode(problems[i].prompt)
-    written = rounded_models[3, None].generate([tokenizer.eos_id, *prompt], 40, Sampling(0.0))
+    written = rounded_models[3, None].generate([tokenizer.eos_id, *prompt], 40, SamplingParams(0.0))
     print(f"{problems[i].prompt}{tokenizer.decode(written).partition(chr(10))[0]}   right:{problems[i].answer}")
 
 # %% [markdown]

@@ -55,7 +55,7 @@ from nanolm.budget import Hardware
 from nanolm.paging import PagedKVCache
 from nanolm.paging import RadixCache
 from nanolm.workload import EXACTLY, nanolm_batch, replay_batches, replay_engine
-from nanolm.sampling import Sampling
+from nanolm.sampling import SamplingParams
 from nanolm.workload import all_at_once, heavy_tailed_lengths, load_trace, poisson
 
 from course import figures
@@ -991,7 +991,7 @@ figures.show(
 # %%
 # needs 6.4 to 6.6
 prompt = max((a.prompt for a in trace), key=len)
-drawn = Sampling(1.0, end_tokens=())
+drawn = SamplingParams(1.0, end_tokens=())
 
 
 def run_to_end(engine, answers):

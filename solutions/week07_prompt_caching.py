@@ -51,7 +51,7 @@ from nanolm import paging as prefix
 from nanolm.engine import Engine
 from nanolm.paging import HostBlocks
 from nanolm.paging import BlockAllocator, blocks_for
-from nanolm.sampling import Sampling
+from nanolm.sampling import SamplingParams
 from nanolm.workload import load_trace, poisson
 
 from course import figures
@@ -392,7 +392,7 @@ def new_engine(cached=True, host_blocks=0, **options):
     return engine
 
 
-unending = Sampling(0.0, end_tokens=())  # greedy, and no text ends early: equal work for all
+unending = SamplingParams(0.0, end_tokens=())  # greedy, and no text ends early: equal work for all
 
 
 def serve(engine, prompts, n_new=1):

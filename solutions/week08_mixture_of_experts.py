@@ -54,10 +54,10 @@ from nanolm import load
 from nanolm.model import moe
 from nanolm.budget import gpus_needed, matmul_flops, weight_bytes
 from nanolm.checkpoint import SHIPPED
-from nanolm.sampling import Dice
+from nanolm.sampling import Rng
 from nanolm.model import NanoLM
 from nanolm.model import watch_routers
-from nanolm.sampling import Sampling
+from nanolm.sampling import SamplingParams
 from nanolm.budget import DEEPSEEK_V3
 
 from course import figures
@@ -420,7 +420,7 @@ print(f"your guess for the last line was {my_experts_read}")
 # about five seconds
 speakers = ["ROMEO", "HAMLET", "First Witch", "KING HENRY V", "JULIET", "BRUTUS", "FALSTAFF", "Messenger"]
 starts = [tokenizer.encode(f"{speaker}\n") for speaker in speakers for _ in range(4)]
-written = model.generate(starts, 128, Sampling(1.0, end_tokens=()), Dice(0))
+written = model.generate(starts, 128, SamplingParams(1.0, end_tokens=()), Rng(0))
 plays = [(start + text)[:128] for start, text in zip(starts, written, strict=True)]
 documents = json.loads((SHIPPED / "problem_documents.json").read_text(encoding="utf-8"))
 problems = [tokens[:128] for tokens in map(tokenizer.encode, documents) if len(tokens) >= 128][:32]
@@ -997,7 +997,7 @@ if importlib.util.find_spec("transformers"):
     start_ids = torch.tensor([start])
     their_text = theirs.generate(start_ids, attention_mask=torch.ones_like(start_ids), **options)
     their_text = their_text[0, len(start) :].tolist()
-    our_text = model.generate(start, 40, Sampling(0.0, end_tokens=()))
+    our_text = model.generate(start, 40, SamplingParams(0.0, end_tokens=()))
     print("transformers writes our greedy text:", their_text == our_text)
     with torch.inference_mode():
         their_logits = theirs(torch.tensor([start + our_text]), output_router_logits=True).router_logits

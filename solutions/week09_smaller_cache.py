@@ -1026,18 +1026,18 @@ print(f"{kind}: {first:.2f} bits a token for a passage, {second:.2f} when it com
 
 # %%
 # needs 9.11 and 9.12
-from nanolm.sampling import Dice
-from nanolm.sampling import Sampling, sample_next
+from nanolm.sampling import Rng
+from nanolm.sampling import SamplingParams, sample_next
 
 
 @torch.inference_mode()
-def write_with(cache, prompt, n_new, dice):
+def write_with(cache, prompt, n_new, rng):
     """n_new tokens behind the prompt, with a cache of any kind; prints how large it gets."""
-    rules, tokens, written = Sampling(0.8, end_tokens=()), torch.tensor([prompt]), []
+    rules, tokens, written = SamplingParams(0.8, end_tokens=()), torch.tensor([prompt]), []
     for step in range(n_new):
         scores = target(tokens, cache, last=1)[:, -1]
         cache.advance(tokens.shape[1])
-        tokens = sample_next(scores, rules, dice)[:, None]
+        tokens = sample_next(scores, rules, rng)[:, None]
         written.append(tokens.item())
         if step + 1 in (50, 150, 300):
             print(f"  {cache.length:3} tokens read: {cache.nbytes:9,} B")
@@ -1047,7 +1047,7 @@ def write_with(cache, prompt, n_new, dice):
 prompt = tokenizer.encode("HAMLET\n")
 for name, cache in (("everything", KVCache(config, 1, 400)), ("window of 64", WindowKVCache(config, 64))):
     print(name)
-    written = write_with(cache, prompt, 300, Dice(3))
+    written = write_with(cache, prompt, 300, Rng(3))
 print(tokenizer.decode(written[-60:]))
 
 # %% [markdown]

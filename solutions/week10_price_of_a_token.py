@@ -747,7 +747,7 @@ print(f"course capstone --slots {my_slots} --max-tokens-per-step {my_tokens_per_
 # course capstone --rate 0 --ttft-ms 500 --tpot-ms 20 --dollars-per-million 0.05 --plot capstone.png
 # ```
 #
-# Choices are yours to make: slots, tokens a step, prefix cache, int8 weights, int8 cache, prompt look-up. The goals are too;
+# Choices are yours to make: slots, tokens a step, prefix cache, int8 weights, int8 cache, prompt-lookup. The goals are too;
 # one that you leave out is half as much again as the reference needs with the same choices. `--rate 0` brings all requests at
 # once, which measures what the engine can do; the default, 16 a second, measures what a user feels.
 #
@@ -815,7 +815,7 @@ import time
 if importlib.util.find_spec("transformers"):
     import transformers
     from nanolm.checkpoint import SHIPPED
-    from nanolm.sampling import Sampling
+    from nanolm.sampling import SamplingParams
 
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
@@ -835,7 +835,7 @@ if importlib.util.find_spec("transformers"):
         begun = time.perf_counter()
         text = big.generate(ids, attention_mask=torch.ones_like(ids), **options, **extra)[0, len(start) :].tolist()
         seconds[name] = time.perf_counter() - begun
-        same = text == target.generate(start, 40, Sampling(0.0, end_tokens=()))
+        same = text == target.generate(start, 40, SamplingParams(0.0, end_tokens=()))
         print(f"transformers, {name:12}: {40 / seconds[name]:4.0f} tokens/s; our greedy text: {same}")
 else:
     print("transformers is not installed here; with it, this cell lets it guess ahead")
@@ -975,7 +975,7 @@ else:
 # <details><summary>Answer</summary>7.76 + 71 · 0.2003 = 22.0 ms; 71 / 21.98 ms = 3,230 tokens/s; 0.26 dollars. 15 ms allows
 # (15 − 7.76) / 0.2003 = 36 users at 0.35 dollars: a third more a token for a third less waiting.</details>
 #
-# **7.** The 8B of this lesson, 8,192 tokens, B = 32, prompt look-up with γ = 4 that gives 1.8 tokens a pass and costs nothing.
+# **7.** The 8B of this lesson, 8,192 tokens, B = 32, prompt-lookup with γ = 4 that gives 1.8 tokens a pass and costs nothing.
 # New TPOT and price?
 #
 # <details><summary>Answer</summary>32 · 5 = 160 positions, below 295, so arithmetic still hides; a cache is read once a pass

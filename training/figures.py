@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nanolm.model import NanoLM
-from nanolm.sampling import Dice, Sampling
+from nanolm.sampling import Rng, SamplingParams
 from nanolm.text import Tokenizer
 
 from .corpus import play_documents
@@ -31,8 +31,8 @@ def held_out_documents() -> list[str]:
 
 def write_on(target: NanoLM, prompts: Tensor, temperature: float, seed: int) -> Tensor:
     """The prompts (B, P) with 400 tokens that the target writes after each, (B, P + 400); end tokens do not stop it."""
-    sampling = Sampling(temperature=temperature, end_tokens=())
-    written = target.generate(prompts.tolist(), _WRITTEN_TOKENS, sampling, Dice(seed))
+    sampling = SamplingParams(temperature=temperature, end_tokens=())
+    written = target.generate(prompts.tolist(), _WRITTEN_TOKENS, sampling, Rng(seed))
     return torch.cat([prompts, torch.tensor(written)], dim=1)
 
 
@@ -58,7 +58,7 @@ def samples(target: NanoLM, tokenizer: Tokenizer) -> list[str]:
     texts = []
     for seed, prompt in enumerate(_SAMPLE_PROMPTS):
         ids = [tokenizer.eos_id, *tokenizer.encode(prompt)]
-        written = target.generate(ids, 150, Sampling(temperature=0.8), Dice(seed))
+        written = target.generate(ids, 150, SamplingParams(temperature=0.8), Rng(seed))
         texts.append(tokenizer.decode(ids + written, skip_special_tokens=True))
     return texts
 

@@ -1,6 +1,6 @@
 """What a student wrote in one Python text, carried into the texts that have come in its place.
 
-The text is an answer cell, with one text in its place, or a file of exercises, whose functions may now stand in several.
+The text is an answer cell, with one in its place, or a file of exercises, whose functions may now stand in several.
 """
 
 import ast
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ..notebook import python_of
 from ..source import Definition, Function, defined_names, first_line, free_names, parse
-from .answers import Statement, cut, functions, grafted, indented, is_stub, replaced, statements
+from .answers import Cut, Statement, cut, functions, grafted, indented, is_stub, replaced, statements
 
 
 @dataclass
@@ -78,7 +78,8 @@ class _Carrier:
         if old is None:
             return not is_stub(node)
         mine, base = cut(self.text, node), cut(self.base_text or "", old)
-        return mine.body != base.body if is_stub(node) else mine.lines != base.lines
+        # What a stub says when it is called belongs to a version; only what somebody has noted in it is the student's.
+        return _notes(mine) != _notes(base) if is_stub(node) else mine.lines != base.lines
 
     def _answer(self, target: str, place: str) -> None:
         text = self.done.places[place]
@@ -128,11 +129,10 @@ class _Carrier:
     def statements(self) -> None:
         """Bring the student's own statements to the answers that need them, the rest to where the text was."""
         own = [statement for statement in statements(self.text, comments=True) if self._is_own(statement)]
-        last = max((self.mine[name].lineno for names in self.touched.values() for name in names), default=0)
         left = list(own)
         for place, names in self.touched.items():
             needed = self._needed(place, names, own)
-            self._insert(place, needed, last)
+            self._insert(place, needed)
             left = [statement for statement in left if statement not in needed]
         rest = self.here if self.here in self.done.places else next(iter(self.touched), None)
         if self.base_text is None and rest != self.here:
@@ -140,7 +140,7 @@ class _Carrier:
         if rest is None:
             self.done.lost += [_named(statement) for statement in left]
         else:
-            self._insert(rest, left, last)
+            self._insert(rest, left)
 
     def _is_own(self, statement: Statement) -> bool:
         """Whether the student added it; what a student changed in the lesson's is named as having no place."""
@@ -172,18 +172,30 @@ class _Carrier:
                     open_names |= free_names(python_of(statement.text))
         return [statement for statement in own if statement in wanted]
 
-    def _insert(self, place: str, own: list[Statement], last: int) -> None:
-        """Put statements before the first answer, or after the definitions where the student had them there."""
+    def _insert(self, place: str, own: list[Statement]) -> None:
+        """Put statements before the definition that they stood before, or at the end where none follows."""
         text = self.done.places[place]
         moved = [s for s in own if place != self.here and isinstance(s.node, ast.ImportFrom) and s.node.level]
         self.done.look += [f"{place} lacks an import of yours: {statement.text}" for statement in moved]
-        own = [s for s in own if s not in moved and s.text not in text]
-        before = [line for s in own if s.node.lineno < last for line in (*s.text.splitlines(), *_gap(s))]
-        after = [line for s in own if s.node.lineno >= last for line in (*_gap(s), *s.text.splitlines())]
-        lines, asked = text.splitlines(), {target.split(".")[0] for target, home in self.homes.items() if home == place}
-        starts = [first_line(node) - 1 for node in _definitions(text) if node.name in asked]
-        start = min(starts, default=len(lines))
-        self.done.places[place] = _joined([*lines[:start], *before, *lines[start:], *after], text)
+        by_follower: dict[str | None, list[Statement]] = {}
+        for statement in own:
+            if statement not in moved and statement.text not in text:
+                by_follower.setdefault(self._follower(statement, text), []).append(statement)
+        for name, group in by_follower.items():
+            start = next((first_line(node) - 1 for node in _definitions(text) if node.name == name), None)
+            lines = text.splitlines()
+            if start is None:
+                lines += ["", "", *_lines(group)]
+            else:
+                lines[start:start] = [*_lines(group), "", ""]
+            text = _joined(lines, text)
+        self.done.places[place] = text
+
+    def _follower(self, statement: Statement, text: str) -> str | None:
+        """The first definition behind a statement that the new text has as well."""
+        there = {node.name for node in _definitions(text)}
+        behind = [node.name for node in _definitions(self.text) if node.lineno > statement.node.lineno]
+        return next((name for name in behind if name in there), None)
 
 
 def unknown_names(text: str, targets: list[str]) -> dict[str, set[str]]:
@@ -203,8 +215,18 @@ def _joined(lines: list[str], like: str) -> str:
     return "\n".join(lines) + ("\n" if like.endswith("\n") else "")
 
 
-def _gap(statement: Statement) -> list[str]:
-    return ["", ""] if isinstance(statement.node, Definition) else [""]
+def _lines(group: list[Statement]) -> list[str]:
+    """Statements one below the other, definitions with two empty lines around them."""
+    lines: list[str] = []
+    for previous, statement in zip([None, *group], group, strict=False):
+        apart = [previous, statement] if previous else []
+        lines += ["", ""] if any(isinstance(each.node, Definition) for each in apart) else []
+        lines += statement.text.splitlines()
+    return lines
+
+
+def _notes(function: Cut) -> list[str]:
+    return [line.strip() for line in function.body or () if line.strip().startswith("#")]
 
 
 def _is_text(node: ast.stmt) -> bool:

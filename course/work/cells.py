@@ -1,7 +1,7 @@
 """Which cell of a lesson each cell of a student's notebook is, even where its metadata or its id is lost.
 
-A lesson's cell is known by a key: the name that nbgrader grades it by, or else its id. The build makes the id of a plain
-cell from its content, so a copy tells by itself whether it is still as the lesson had it.
+A lesson's cell is known by a key: the name that nbgrader grades it by, or else its id. The build makes the id of a
+plain cell from its content, so a copy tells by itself whether it is still as the lesson had it.
 """
 
 import hashlib
@@ -83,11 +83,6 @@ class Original:
         return self.cells[key]["source"] if self.cells is not None and key in self.cells else None
 
 
-def by_key(self) -> dict[str, Cell]:
-        """The cells that are a lesson's."""
-        return {key: cell for key, cell in self.pairs if key is not None}
-
-
 def by_key(cells: list[Cell]) -> dict[str, Cell]:
     """Return a lesson's cells by their keys."""
     return {key: cell for cell in cells if (key := key_of(cell)) is not None}
@@ -143,7 +138,11 @@ def _by_definition(mine: list[Cell], known: dict[str, Cell], keys: list[str | No
         if not names or key in keys:
             continue
         for index in reversed(range(len(mine))):
-            if keys[index] is None and mine[index].get("cell_type") == "code" and names <= definitions(mine[index]["source"]):
+            if (
+                keys[index] is None
+                and mine[index].get("cell_type") == "code"
+                and names <= definitions(mine[index]["source"])
+            ):
                 keys[index] = key
                 break
 

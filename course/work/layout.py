@@ -1,10 +1,10 @@
 """The folder of a student's work, `work/`: one layout for the lab, a wheel, a release and a hand-in.
 
-    start.ipynb, weekNN_name/weekNN_name.ipynb   copies of notebooks/, the student's to answer
-    .course.json                                 which version of each notebook a copy came from
-    .originals/                                  those notebooks as they came, to tell what the student changed
-    backup/DATE/                                 files as they were before an update or a reset
-    kept/DATE/                                   answers that have no place in the course any more
+start.ipynb, weekNN_name/weekNN_name.ipynb   copies of notebooks/, the student's to answer
+.course.json                                 which version of each notebook a copy came from
+.originals/                                  those notebooks as they came, to tell what the student changed
+backup/DATE/                                 files as they were before an update or a reset
+kept/DATE/                                   answers that have no place in the course any more
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ..build import is_as_built
+from ..build import MANIFEST
 from ..errors import CourseError
 from ..paths import ROOT, read
 
@@ -89,8 +89,13 @@ class Work:
         return texts | {self.folder / NOTE: listing}
 
     def is_released(self, lesson: str, text: str) -> bool:
-        """Return whether a text is the lesson as it was built, with nothing of a student's in it."""
-        return is_as_built(self.root, f"notebooks/{lesson}", text)
+        """Return whether a text is the lesson as it was built, with nothing of a student's in it.
+
+        Where nothing is known of the build, it is taken for that.
+        """
+        manifest = self.root / MANIFEST
+        built = json.loads(read(manifest)) if manifest.is_file() else {}
+        return built.get(f"notebooks/{lesson}") in (None, version_of(text))
 
     def shown(self, path: Path) -> str:
         """Return a path as a student would type it from the course's folder, with forward slashes."""

@@ -1,6 +1,7 @@
 """A student's copy of a lesson and the lesson's new version, made one notebook."""
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,19 +62,16 @@ def merge(mine: dict[str, Any], base: dict[str, Any] | None, new: dict[str, Any]
     pairs = recognise(mine["cells"], [lesson] if was is None else [lesson, was])
     if not any(key in lesson or key in (was or ()) for key, _ in pairs):
         raise CourseError("has no cell of this lesson in it")
-    original, anchor = Original(was), None
+    original, cells = Original(was), {key: _as_is(cell) for key, cell in lesson.items()}
     merged = Merged({**new, "metadata": {**new["metadata"], **_kernel(mine)}})
-    cells: dict[str | None, list[Cell]] = {None: [], **{key: [_as_is(cell)] for key, cell in lesson.items()}}
     for key, cell in pairs:
         if key is None:
-            cells[anchor].append(cell)
             merged.own += 1
         elif key in lesson:
-            anchor = key
-            cells[key][0] = _merged_cell(key, cell, original, lesson[key], merged)
+            cells[key] = _merged_cell(key, cell, original, lesson[key], merged)
         elif not original.has(key, cell, (was or {}).get(key, cell)):
             merged.left.append(_leftover(key, cell, was))
-    merged.notebook["cells"] = _in_order(cells, {cell["id"] for cell in new["cells"]})
+    merged.notebook["cells"] = _in_order(pairs, cells, {cell["id"] for cell in new["cells"]})
     return merged
 
 
@@ -127,12 +125,19 @@ def _answer(key: str, mine: str, old: str | None, new: Cell, merged: Merged) -> 
     return carried.places[""]
 
 
-def _in_order(cells: dict[str | None, list[Cell]], taken: set[str]) -> list[Cell]:
-    """The lesson's cells, each followed by the student's own that stood behind it."""
-    ordered = [_own(cell, taken) for cell in cells.pop(None)]
-    for first, *others in cells.values():
-        ordered += [first, *(_own(cell, taken) for cell in others)]
-    return ordered
+def _in_order(pairs: list[tuple[str | None, Cell]], cells: dict[str, Cell], taken: set[str]) -> list[Cell]:
+    """The lesson's cells, and among them the student's own: behind the cell that they stood behind, or before the next."""
+    keys, before, after = [key for key, _ in pairs], defaultdict(list), defaultdict(list)
+    for index, (key, cell) in enumerate(pairs):
+        if key is not None:
+            continue
+        behind = [other for other in reversed(keys[:index]) if other is not None]
+        ahead = next((other for other in keys[index:] if other is not None), None)
+        if behind and behind[0] not in cells and ahead in cells:
+            before[ahead].append(_own(cell, taken))
+        else:
+            after[next((other for other in behind if other in cells), None)].append(_own(cell, taken))
+    return [*after[None], *(c for key, cell in cells.items() for c in (*before[key], cell, *after[key]))]
 
 
 def _leftover(key: str, cell: Cell, was: dict[str, Cell] | None) -> Leftover:

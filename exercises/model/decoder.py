@@ -11,8 +11,8 @@ from ..cache.contiguous import KVCache
 from ..cache.kinds import CacheKind, cache_classes
 from ..config import ModelConfig
 from ..paging.paged_cache import PagedKVCache
-from ..sampling.params import Sampling
-from ..sampling.rng import Dice
+from ..sampling.params import SamplingParams
+from ..sampling.rng import Rng
 from ..sampling.sampler import sample_next
 from .attention import Attention
 from .feedforward import FeedForward
@@ -133,8 +133,8 @@ class NanoLM(nn.Module):
         self,
         prompt: Sequence[int] | Sequence[Sequence[int]],
         max_new_tokens: int,
-        sampling: Sampling | None = None,
-        dice: Dice | None = None,
+        sampling: SamplingParams | None = None,
+        rng: Rng | None = None,
         on_token: Callable[[list[int | None]], None] | None = None,
         cache_kind: CacheKind = "float",
     ) -> list[int] | list[list[int]]:
@@ -146,7 +146,7 @@ class NanoLM(nn.Module):
             prompt: token ids of one sequence, or a list of such lists (unequal lengths are fine); one sequence
                 gives one list back, a batch a list of lists.
             sampling: temperature, top-k, top-p and end tokens; None means greedy.
-            dice: the source of randomness; None means unseeded.
+            rng: the source of randomness; None means unseeded.
             on_token: called after every pass with one token a row, None for rows that have ended.
             cache_kind: as for `new_cache`; in a quantized cache the text may come out another.
 
@@ -157,7 +157,7 @@ class NanoLM(nn.Module):
         single = len(prompt) > 0 and not isinstance(prompt[0], Sequence)
         rows = [prompt] if single else prompt
         texts: list[list[int]] = [[] for _ in rows]
-        for step in self.stream(rows, max_new_tokens, sampling, dice, cache_kind):
+        for step in self.stream(rows, max_new_tokens, sampling, rng, cache_kind):
             for text, token in zip(texts, step, strict=True):
                 if token is not None:
                     text.append(token)
@@ -170,8 +170,8 @@ class NanoLM(nn.Module):
         self,
         prompts: Sequence[Sequence[int]],
         max_new_tokens: int,
-        sampling: Sampling | None = None,
-        dice: Dice | None = None,
+        sampling: SamplingParams | None = None,
+        rng: Rng | None = None,
         cache_kind: CacheKind = "float",
     ) -> Iterator[list[int | None]]:
         """Yield, pass after pass, a list with the new token of each row; None for a row that has ended.
@@ -187,7 +187,7 @@ class NanoLM(nn.Module):
 
         Args:
             prompts: a list of token ids for each row.
-            sampling, dice: as for `generate`. The end tokens are those of `sampling`, or the model's where it has None.
+            sampling, rng: as for `generate`. The end tokens are those of `sampling`, or the model's where it has None.
             cache_kind: as for `new_cache`, which makes the cache.
 
         Raises:

@@ -11,7 +11,7 @@ from course import NotYetWritten
 
 
 @dataclass(frozen=True)
-class Sampling:
+class SamplingParams:
     """How to choose each token of a request.
 
     Attributes:
@@ -46,7 +46,7 @@ class Sampling:
             ValueError: what `temperature_probs` refuses.
         """
         raise NotYetWritten(
-            "exercise 3.4 Sampling.probs is not written yet: read notebooks/week03_sampling/week03_sampling.ipynb, "
-            "write it in exercises/sampling/params.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            "tests/sampling/test_sampling.py -k probs"
+            "exercise 3.4 SamplingParams.probs is not written yet: read "
+            "notebooks/week03_sampling/week03_sampling.ipynb, write it in exercises/sampling/params.py, then run: "
+            "NANOLM_IMPL=exercises python -m pytest tests/sampling/test_sampling.py -k probs"
         )

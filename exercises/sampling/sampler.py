@@ -5,16 +5,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from .filters import _check_finite
-from .params import Sampling
-from .rng import Dice
+from .params import SamplingParams
+from .rng import Rng
 
 from course import NotYetWritten
 
 
-def sample_next(logits: Float[Tensor, "B V"], sampling: Sampling, dice: Dice) -> Int[Tensor, "B"]:
+def sample_next(logits: Float[Tensor, "B V"], sampling: SamplingParams, rng: Rng) -> Int[Tensor, "B"]:
     """Return one token a row, (B,) integers: temperature, then top-k, then top-p, then one draw.
 
-    Rows are drawn from the first to the last, each with one `dice.categorical` over its V probabilities. At temperature
+    Rows are drawn from the first to the last, each with one `rng.categorical` over its V probabilities. At temperature
     0 a row's token is the one with the largest logit, the lowest id among equals, and no randomness is used.
 
     Raises:

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..sampling.rng import Dice
+from ..sampling.rng import Rng
 
 from course import NotYetWritten
 
@@ -40,7 +40,7 @@ def residual_distribution(target_probs: Float[Tensor, "V"], draft_probs: Float[T
 
 
 def accept_or_resample(
-    target_probs: Float[Tensor, "V"], draft_probs: Float[Tensor, "V"], draft_token: int, dice: Dice
+    target_probs: Float[Tensor, "V"], draft_probs: Float[Tensor, "V"], draft_token: int, rng: Rng
 ) -> tuple[int, bool]:
     """Return (token, accepted) for one drafted token.
 
@@ -51,7 +51,7 @@ def accept_or_resample(
         target_probs: p, (V,).
         draft_probs: q, the distribution that draft_token was drawn from, (V,).
         draft_token: x, a token id with q(x) > 0.
-        dice: `bernoulli` decides about keeping, `categorical` draws from the residual.
+        rng: `bernoulli` decides about keeping, `categorical` draws from the residual.
 
     Raises:
         ValueError: probabilities that are negative, NaN or do not sum to 1; shapes that differ; q(x) = 0.
@@ -78,7 +78,7 @@ def acceptance_rate(target_probs: Float[Tensor, "... V"], draft_probs: Float[Ten
 
 
 def verify_draft(
-    target_probs: Float[Tensor, "n_plus_1 V"], draft_probs: Float[Tensor, "n V"], drafted: Sequence[int], dice: Dice
+    target_probs: Float[Tensor, "n_plus_1 V"], draft_probs: Float[Tensor, "n V"], drafted: Sequence[int], rng: Rng
 ) -> list[int]:
     """Return the new tokens of a round, 1 to n + 1 of them.
 

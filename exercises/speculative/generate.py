@@ -6,14 +6,14 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-from ..sampling.rng import Dice
+from ..sampling.rng import Rng
 from .acceptance import verify_draft
 from .speedup import _check_alpha_gamma
 
 from course import NotYetWritten
 
 
-class Reader(Protocol):
+class TargetModel(Protocol):
     """What speculation needs of the target: a `Session`, or anything like one."""
 
     length: int
@@ -30,7 +30,7 @@ class Draft(Protocol):
 
     length: int
 
-    def propose(self, text: Sequence[int], gamma: int, dice: Dice) -> tuple[list[int], Tensor]:
+    def propose(self, text: Sequence[int], gamma: int, rng: Rng) -> tuple[list[int], Tensor]:
         """Return up to γ tokens that may follow the text, and the distribution each was drawn from, (n, V)."""
 
     def truncate(self, length: int) -> None:
@@ -81,7 +81,7 @@ class SpecDecodeStats:
         self.accepted += len(done.tokens) - 1
 
 
-def speculative_round(target: Reader, draft: Draft, text: Sequence[int], gamma: int, dice: Dice) -> Round:
+def speculative_round(target: TargetModel, draft: Draft, text: Sequence[int], gamma: int, rng: Rng) -> Round:
     """Run one round and return the tokens drafted and the 1 to γ + 1 new tokens.
 
     1. The draft proposes up to γ tokens after the text.
@@ -108,12 +108,12 @@ def speculative_round(target: Reader, draft: Draft, text: Sequence[int], gamma: 
 
 
 def speculative_generate(
-    target: Reader,
+    target: TargetModel,
     draft: Draft,
     prompt: Sequence[int],
     max_new_tokens: int,
     gamma: int,
-    dice: Dice,
+    rng: Rng,
     end_tokens: Sequence[int] = (),
     on_round: Callable[[Round], None] | None = None,
 ) -> tuple[list[int], SpecDecodeStats]:
@@ -140,13 +140,13 @@ def speculative_generate(
 
 
 def baseline_generate(
-    target: Reader, prompt: Sequence[int], max_new_tokens: int, dice: Dice, end_tokens: Sequence[int] = ()
+    target: TargetModel, prompt: Sequence[int], max_new_tokens: int, rng: Rng, end_tokens: Sequence[int] = ()
 ) -> tuple[list[int], SpecDecodeStats]:
     """Return (new tokens, counts) of plain decoding, one token a target pass: what speculation is measured against."""
     _check_request(prompt, max_new_tokens, gamma=0)
     text, stats = list(prompt), SpecDecodeStats()
     for _ in range(max_new_tokens):
-        token = dice.categorical(target.feed(text[target.length :])[-1])
+        token = rng.categorical(target.feed(text[target.length :])[-1])
         text.append(token)
         stats.count(Round([], [token]), written=1)
         if token in end_tokens:

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from .._require import require_count, require_positive
-from ..kernels.backend import Backend, computes
+from ..kernels.backend import Backend, uses_triton
 from ..kernels.checks import require_alike, require_dims, require_indices, require_one_device
 from . import flash
 from .prefill import LARGEST_HEAD
@@ -39,7 +39,7 @@ def paged_attention(
         lengths: filled positions of each row, the new token's included.
         n_splits: ranges that a row's keys are cut into; the result does not depend on it, the time does.
         scale: of the scores; None means 1 / √H.
-        backend: who computes; None leaves it to `use`.
+        backend: who computes; None leaves it to `set_backend`.
         check: look at the numbers in tables and lengths (`check_tables`). None: on a CPU yes, on a GPU no, where the
             host would have to wait for them in every layer. Unchecked, a wrong number reads any memory there is.
 
@@ -58,7 +58,7 @@ def paged_attention(
         check_tables(block_tables, lengths, key_blocks.shape[1], key_blocks.shape[2] // H)
     too_wide = f"H is {H}, and it takes up to {LARGEST_HEAD}" if H > LARGEST_HEAD else None
     tensors = {"q": q, "key_blocks": key_blocks, "value_blocks": value_blocks}
-    if q.numel() and computes(backend, too_wide, **tensors, block_tables=block_tables, lengths=lengths):
+    if q.numel() and uses_triton(backend, too_wide, **tensors, block_tables=block_tables, lengths=lengths):
         from ..kernels.triton_paged import paged_decode
 
         return paged_decode(q, key_blocks, value_blocks, block_tables, lengths, int(n_splits), scale)

@@ -3,7 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from ..kernels.backend import Backend, computes
+from ..kernels.backend import Backend, uses_triton
 from ..kernels.checks import require_alike, require_dims
 from . import flash
 
@@ -23,7 +23,7 @@ def prefill_attention(
     NaN or infinite reaches every query of its tile, not only those that see it. In a prefill every position is real.
 
     Args:
-        backend: who computes; None leaves it to `use`.
+        backend: who computes; None leaves it to `set_backend`.
 
     Raises:
         ValueError: shapes that do not fit, N no multiple of K, fewer keys than queries; different number types or
@@ -37,7 +37,7 @@ def prefill_attention(
     require_alike(q=q, k=k, v=v)
     H = q.shape[-1]
     too_wide = f"H is {H}, and it takes up to {LARGEST_HEAD}" if H > LARGEST_HEAD else None
-    if q.numel() and computes(backend, too_wide, q=q, k=k, v=v):
+    if q.numel() and uses_triton(backend, too_wide, q=q, k=k, v=v):
         from ..kernels.triton_prefill import flash_prefill
 
         return flash_prefill(q, k, v)

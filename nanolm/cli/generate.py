@@ -71,11 +71,11 @@ def generate(
 ) -> None:
     """Continue PROMPT, or answer it, printing the new text as it is made."""
     with one_line(BAD_REQUEST):
-        from ..sampling.params import Sampling
-        from ..sampling.rng import Dice
+        from ..sampling.params import SamplingParams
+        from ..sampling.rng import Rng
 
         _check(prompt, gamma, seed, draft, cache_kind)
-        sampling, dice = Sampling(temperature, top_k, top_p), Dice(seed)
+        sampling, rng = SamplingParams(temperature, top_k, top_p), Rng(seed)
     target, tokenizer = load_model(model, device, dtype)
     guesser = None if draft is None else load_draft(draft, tokenizer, device, dtype)
     with one_line(BAD_REQUEST):
@@ -84,9 +84,9 @@ def generate(
         ids, ends = _ids_and_ends(prompt, target, tokenizer, chat)
         sampling, writer, counts = replace(sampling, end_tokens=ends), Writer(tokenizer, ends, skip_space=chat), None
         if guesser is None:
-            target.generate(ids, max_new_tokens, sampling, dice, writer.write, cache_kind)
+            target.generate(ids, max_new_tokens, sampling, rng, writer.write, cache_kind)
         else:
-            request = (ids, max_new_tokens, gamma, sampling, dice)
+            request = (ids, max_new_tokens, gamma, sampling, rng)
             _, counts = speculate(target, guesser, *request, on_round=lambda done: writer.write(done.tokens))
     print()
     if stats:

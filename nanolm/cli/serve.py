@@ -80,11 +80,11 @@ def serve(
         guesser = _guesser(draft, tokenizer, device, dtype)
         with one_line(BAD_REQUEST):
             from ..engine.engine import Engine
-            from ..serving.async_engine import EngineThread
+            from ..serving.async_engine import AsyncEngine
 
             memory = {"cache_bytes": cache_bytes, "cache_kind": cache}
             engine = Engine(loaded, max_running=max_running, draft=guesser, gamma=gamma, **memory)
-            thread = EngineThread(engine, max_waiting)
+            thread = AsyncEngine(engine, max_waiting)
         name = name or Path(model).resolve().name.removesuffix(".gguf")
         app = server.build_app(thread, tokenizer, name, limits)
         _say_where(name, host, listener.getsockname()[1])
@@ -110,7 +110,7 @@ def _modules() -> tuple[ModuleType, ModuleType]:
 def _guesser(draft: str | None, tokenizer: "Tokenizer", device: str, dtype: str) -> "NanoLM | str | None":
     """Return the draft as the engine wants it."""
     if draft == PROMPT_LOOKUP:
-        return "prompt lookup"
+        return "prompt-lookup"
     return None if draft is None else load_draft(draft, tokenizer, device, dtype)
 
 

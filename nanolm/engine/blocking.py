@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from ..sampling.params import Sampling
+from ..sampling.params import SamplingParams
 from .request import Request
 
 
@@ -13,7 +13,7 @@ class BlockingCalls:
         self,
         prompts: Sequence[Sequence[int]],
         max_new_tokens: int | Sequence[int],
-        sampling: Sampling | None = None,
+        sampling: SamplingParams | None = None,
         seeds: Sequence[int] | None = None,
     ) -> list[list[int]]:
         """Return the new tokens of every prompt, in order.
@@ -45,7 +45,11 @@ class BlockingCalls:
         return [request.new_tokens for request in requests]
 
     def stream(
-        self, prompt: Sequence[int], max_new_tokens: int, sampling: Sampling | None = None, seed: int | None = None
+        self,
+        prompt: Sequence[int],
+        max_new_tokens: int,
+        sampling: SamplingParams | None = None,
+        seed: int | None = None,
     ) -> Iterator[int]:
         """Yield a request's tokens as they come, and serve the others meanwhile; leaving the loop calls it off.
 

@@ -16,8 +16,8 @@ from ..model.decoder import NanoLM, check_prompts
 from ..paging.blocks import BlockAllocator
 from ..paging.host_blocks import HostBlocks
 from ..paging.radix_cache import RadixCache
-from ..sampling.params import Sampling
-from ..sampling.rng import Dice
+from ..sampling.params import SamplingParams
+from ..sampling.rng import Rng
 from .blocking import BlockingCalls
 from .metrics import EngineMetrics, RequestMetrics, StepRecord, summary
 from .model_runner import ModelRunner, Outcome
@@ -41,7 +41,7 @@ class Engine(BlockingCalls):
         prefix_cache: whether equal beginnings of prompts are computed once.
         host_blocks: blocks of CPU memory for what the prefix cache has to evict.
         cache_kind: "float", the model's own dtype; "int8" or "float8", a byte a number.
-        draft: proposes tokens for every request: a smaller model of the same vocabulary, or "prompt lookup".
+        draft: proposes tokens for every request: a smaller model of the same vocabulary, or "prompt-lookup".
         gamma: tokens to draft a pass.
         plain: compute with the functions that the lessons teach alone, request by request: slower, and the same.
         clock: returns seconds; for tests.
@@ -121,7 +121,7 @@ class Engine(BlockingCalls):
         self,
         prompt: Sequence[int],
         max_new_tokens: int,
-        sampling: Sampling | None = None,
+        sampling: SamplingParams | None = None,
         seed: int | None = None,
         stop: Callable[[list[int]], bool] | None = None,
     ) -> int:
@@ -140,14 +140,14 @@ class Engine(BlockingCalls):
         """
         require_count(1, max_new_tokens=max_new_tokens)
         check_prompts([prompt], max_new_tokens, self.model.config)
-        sampling = sampling or Sampling(temperature=0.0)
+        sampling = sampling or SamplingParams(temperature=0.0)
         ends = self.model.config.eos_token_ids if sampling.end_tokens is None else sampling.end_tokens
         request = Request(list(prompt), len(prompt), max_new_tokens, sampling, ends, stop)
         self._enter(request, seed, self.scheduler.add)
         return request.id
 
     def fork(self, request_id: int, seed: int | None = None) -> int:
-        """Let a second request run on from where a running one is, with dice of its own; return its number.
+        """Let a second request run on from where a running one is, with an rng of its own; return its number.
 
         Both hold the same blocks until they write into them.
 
@@ -179,7 +179,7 @@ class Engine(BlockingCalls):
 
     def _enter(self, request: Request, seed: int | None, schedule: Callable[[Request], None]) -> None:
         """Number a request and give it what is the engine's to give, if the scheduler takes it."""
-        request.id, request.dice, request.metrics = next(self._ids), Dice(seed), RequestMetrics(self.clock())
+        request.id, request.rng, request.metrics = next(self._ids), Rng(seed), RequestMetrics(self.clock())
         request.draft_source = self.runner.draft_source(request.sampling, request.n_prompt + request.max_new_tokens)
         schedule(request)
         self._requests[request.id] = request

@@ -10,7 +10,7 @@ from .._require import require_count
 from ..cache.kinds import CacheKind
 from ..model.decoder import NanoLM
 from ..paging.paged_cache import PagedKVCache
-from ..sampling.params import Sampling
+from ..sampling.params import SamplingParams
 from ..sampling.rng import draw_rows
 from ..speculative.acceptance import verify_draft
 from ..speculative.drafts import ModelDraft, PromptLookupDraft
@@ -37,7 +37,7 @@ class ModelRunner:
     Args:
         model: the target.
         cache: the pool of blocks.
-        draft: a smaller model of the same vocabulary, "prompt lookup", or None.
+        draft: a smaller model of the same vocabulary, "prompt-lookup", or None.
         gamma: most tokens to draft for a request and pass.
         cache_kind: how a draft model's own cache keeps its numbers.
         clock: returns seconds.
@@ -59,7 +59,7 @@ class ModelRunner:
         self.model, self.cache, self.draft, self.gamma = model, cache, draft, gamma
         self.cache_kind, self.clock = cache_kind, clock
 
-    def draft_source(self, sampling: Sampling, capacity: int) -> ModelDraft | PromptLookupDraft | None:
+    def draft_source(self, sampling: SamplingParams, capacity: int) -> ModelDraft | PromptLookupDraft | None:
         """Return what proposes tokens for one request of at most `capacity` tokens; None without a draft."""
         if isinstance(self.draft, NanoLM):
             return ModelDraft(self.draft, sampling, capacity, self.cache_kind)
@@ -78,7 +78,7 @@ class ModelRunner:
                 continue
             # It may have read drafts that were refused, or that have never been run: a pass failed, blocks were lost.
             source.truncate(min(request.n_computed, source.length))
-            request.draft, request.draft_probs = source.propose(request.tokens, gamma, request.dice)
+            request.draft, request.draft_probs = source.propose(request.tokens, gamma, request.rng)
             room -= len(request.draft)
 
     def run(self, work: Sequence[Work]) -> tuple[list[Outcome], float]:
@@ -129,16 +129,16 @@ class ModelRunner:
     def _verify(self, request: Request, logits: Tensor) -> list[int]:
         drafted = request.draft[: len(logits) - 1]
         probs = request.sampling.probs(logits.to("cpu", torch.float64))
-        return verify_draft(probs, request.draft_probs[: len(drafted)], drafted, request.dice)
+        return verify_draft(probs, request.draft_probs[: len(drafted)], drafted, request.rng)
 
 
 def _choose(rows: dict[Request, int], logits: Tensor) -> dict[Request, int]:
-    """Return one token a request, each by its own rules and dice; requests with equal rules are done together.
+    """Return one token a request, each by its own rules and rng; requests with equal rules are done together.
 
     `sample_next` for many: the same tokens as from one row after the other.
     """
     tokens: dict[Request, int] = {}
-    groups: dict[Sampling, list[Request]] = {}
+    groups: dict[SamplingParams, list[Request]] = {}
     for request in rows:
         groups.setdefault(request.sampling, []).append(request)
     for sampling, members in groups.items():
@@ -146,7 +146,7 @@ def _choose(rows: dict[Request, int], logits: Tensor) -> dict[Request, int]:
         if sampling.temperature == 0:
             drawn = mine.max(-1).indices.tolist()  # the first among equals
         else:
-            drawn = draw_rows(sampling.probs(mine).cpu(), [request.dice for request in members])
+            drawn = draw_rows(sampling.probs(mine).cpu(), [request.rng for request in members])
         tokens |= dict(zip(members, drawn, strict=True))
     return tokens
 
@@ -154,6 +154,6 @@ def _choose(rows: dict[Request, int], logits: Tensor) -> dict[Request, int]:
 def _check(draft: NanoLM | str | None, model: NanoLM, gamma: int) -> None:
     if isinstance(draft, NanoLM):
         check_draft(draft.config.vocab_size, model.config.vocab_size, gamma)
-    elif draft not in (None, "prompt lookup"):
-        raise ValueError(f"draft is {draft!r}; it must be a model, 'prompt lookup' or None")
+    elif draft not in (None, "prompt-lookup"):
+        raise ValueError(f"draft is {draft!r}; it must be a model, 'prompt-lookup' or None")
     require_count(1, gamma=gamma)

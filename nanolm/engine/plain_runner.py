@@ -15,7 +15,7 @@ from torch import Tensor
 from ..model.decoder import NanoLM
 from ..paging.paged_cache import PagedKVCache
 from ..quantization.linear import Int4Linear
-from ..sampling.rng import Dice
+from ..sampling.rng import Rng
 from ..sampling.sampler import sample_next
 from ..speculative.generate import speculative_round
 from .model_runner import ModelRunner, Outcome
@@ -46,11 +46,11 @@ class PlainRunner(ModelRunner):
         try:
             if n_drafted > 0:
                 given = _Given(request, n_drafted)
-                return speculative_round(target, given, request.tokens, n_drafted, request.dice).tokens
+                return speculative_round(target, given, request.tokens, n_drafted, request.rng).tokens
             logits = target.logits(request.tokens[request.n_computed :][:n], 1)
         except _NotFinite:
             return None
-        return [] if n_drafted < 0 else sample_next(logits, request.sampling, request.dice).tolist()
+        return [] if n_drafted < 0 else sample_next(logits, request.sampling, request.rng).tolist()
 
     def scores(self, segment: Segment) -> Tensor:
         """Return the logits that one segment asks for, (n_scored, V).
@@ -90,7 +90,7 @@ class _Given:
     def __init__(self, request: Request, n: int) -> None:
         self.request, self.n, self.length = request, n, 0
 
-    def propose(self, text: Sequence[int], gamma: int, dice: Dice) -> tuple[list[int], Tensor]:
+    def propose(self, text: Sequence[int], gamma: int, rng: Rng) -> tuple[list[int], Tensor]:
         return self.request.draft[: self.n], self.request.draft_probs[: self.n]
 
     def truncate(self, length: int) -> None:

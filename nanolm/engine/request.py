@@ -10,8 +10,7 @@ from .metrics import RequestMetrics
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..sampling.params import Sampling
-    from ..sampling.rng import Dice
+    from ..sampling.rng import Rng
 
 
 # Why a request has ended: an end token or its own stop condition; max_new_tokens; somebody called it off; its logits
@@ -31,7 +30,7 @@ class Request:
         end_tokens: ids that end it; the end token is part of the answer.
         stop: is called with all new tokens after each one; True ends the request.
         id: its number, counted up from 0 in order of arrival.
-        dice: the randomness, which is the request's own.
+        rng: the randomness, which is the request's own.
         metrics: its times.
         draft_source: proposes tokens, or None.
         draft: tokens proposed to follow; they run with the next pass and are not part of the text yet.
@@ -48,11 +47,11 @@ class Request:
     tokens: list[int]
     n_prompt: int = -1  # made in __post_init__: all of the tokens
     max_new_tokens: int = 1
-    sampling: "Sampling | None" = None
+    sampling: "SamplingParams | None" = None
     end_tokens: Sequence[int] = ()
     stop: Callable[[list[int]], bool] | None = None
     id: int = 0
-    dice: "Dice | None" = None
+    rng: "Rng | None" = None
     metrics: RequestMetrics = field(default_factory=lambda: RequestMetrics(0.0))
     draft_source: Any = None
     draft: list[int] = field(default_factory=list)

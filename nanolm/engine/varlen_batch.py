@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..attention.paged import paged_attention
 from ..cache.contiguous import KVCache
-from ..kernels.backend import computes
+from ..kernels.backend import uses_triton
 from ..paging.blocks import BlockTable
 from ..paging.paged_cache import PagedKVCache
 
@@ -68,7 +68,7 @@ class PagedRows(KVCache):
         self.lengths = (torch.tensor(pasts) + self.T).to(device)
         # Asked once, not in every layer. The kernel takes one query a row, and numbers, not codes.
         one_each = in_place and self.T == 1 and pool.is_plain
-        self._by_kernel = one_each and computes(None, pool=pool.pools[0], tables=self.tables)
+        self._by_kernel = one_each and uses_triton(None, pool=pool.pools[0], tables=self.tables)
         self._mask = None
         if min(pasts) < max(pasts):  # else the rows see alike, and `attend` knows what a causal pass sees
             last_seen = torch.tensor(pasts)[:, None] + torch.arange(self.T)  # (B, T)

@@ -1,9 +1,9 @@
 """Triton's kernels for a GPU, and the switch that says who computes. The products' torch paths live elsewhere.
 
-`use("torch")` or `use("triton")` chooses for the whole process, the argument `backend` of a product for one call; left
-alone ("auto"), a GPU gets Triton's where it can compute them, and everything else torch's. Triton is imported when a
-kernel of its own first runs: without it, on macOS and Windows for example, all else works. Kernels are for inference:
-they have no gradient.
+`set_backend("torch")` or `set_backend("triton")` chooses for the whole process, the argument `backend` of a product for
+one call; left alone ("auto"), a GPU gets Triton's where it can compute them, and everything else torch's. Triton is
+imported when a kernel of its own first runs: without it, on macOS and Windows for example, all else works. Kernels are
+for inference: they have no gradient.
 
 Each has a torch twin of the same signature, which also does the checks: `attention.prefill_attention`,
 `attention.paged_attention`, `quantization.quantized_matmul` and `model.grouped_matmul`.
@@ -19,9 +19,9 @@ _HOMES = {
         "Backend",
         "KERNEL_DTYPES",
         "KernelUnavailable",
-        "computes",
         "on_device_of",
-        "use",
+        "set_backend",
+        "uses_triton",
     ],
 }
 __getattr__, __dir__ = lazy(__name__, _HOMES)
@@ -30,6 +30,6 @@ if TYPE_CHECKING:
     from .backend import Backend as Backend
     from .backend import KERNEL_DTYPES as KERNEL_DTYPES
     from .backend import KernelUnavailable as KernelUnavailable
-    from .backend import computes as computes
     from .backend import on_device_of as on_device_of
-    from .backend import use as use
+    from .backend import set_backend as set_backend
+    from .backend import uses_triton as uses_triton

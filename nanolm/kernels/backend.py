@@ -18,7 +18,7 @@ class KernelUnavailable(RuntimeError):
     """Triton's kernel was asked for by name and cannot run here; the message says why."""
 
 
-def use(backend: Backend) -> Backend:
+def set_backend(backend: Backend) -> Backend:
     """Choose who computes, for every call of this process that does not say so itself; return who did before.
 
     Args:
@@ -33,8 +33,8 @@ def use(backend: Backend) -> Backend:
     return previous
 
 
-def computes(backend: Backend | None, beyond: str | None = None, **tensors: Tensor) -> bool:
-    """Return whether Triton's kernel is to compute this call; None for `backend` means what `use` has chosen.
+def uses_triton(backend: Backend | None, beyond: str | None = None, **tensors: Tensor) -> bool:
+    """Return whether Triton's kernel is to compute this call; None for `backend` means what `set_backend` has chosen.
 
     Args:
         beyond: why the kernel does not take the shapes, if it does not.

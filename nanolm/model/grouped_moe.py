@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..kernels.backend import Backend, computes
+from ..kernels.backend import Backend, uses_triton
 from ..kernels.checks import require_alike, require_dims, require_indices, require_one_device
 from .expert_layers import StackedLinear
 from .moe import MoE
@@ -35,7 +35,7 @@ def grouped_matmul(
         x: rows sorted by expert.
         weights: one (F, D) matrix an expert, as F.linear takes it.
         offsets: E + 1 numbers, where the rows of each expert begin, and at last P.
-        backend: who computes; None leaves it to `use`.
+        backend: who computes; None leaves it to `set_backend`.
         check: look at the numbers in offsets (`check_offsets`). None: on a CPU yes, on a GPU no, where the host would
             have to wait for them. Unchecked, wrong offsets leave rows without a result, or read any memory there is.
 
@@ -59,7 +59,7 @@ def grouped_matmul(
     if check or (check is None and not offsets.is_cuda):
         check_offsets(offsets, P)
     too_many = f"there are {E} experts, and it takes up to {MOST_EXPERTS}" if E > MOST_EXPERTS else None
-    if x.numel() and weights.numel() and computes(backend, too_many, x=x, weights=weights, offsets=offsets):
+    if x.numel() and weights.numel() and uses_triton(backend, too_many, x=x, weights=weights, offsets=offsets):
         from ..kernels.triton_grouped import grouped_product
 
         return grouped_product(x, weights, offsets)
@@ -102,7 +102,7 @@ class GroupedMoE(MoE):
         if not self.fast or not isinstance(self.gate_up, StackedLinear):  # quantized: one expert at a time
             return super().forward(x)
         rows, k = x.flatten(0, 1), self.experts_per_token
-        if not computes(None, x=rows, gate_up=self.gate_up.weight, down=self.down.weight):
+        if not uses_triton(None, x=rows, gate_up=self.gate_up.weight, down=self.down.weight):
             return super().forward(x)
         best, experts = self.router(rows).sort(dim=-1, descending=True, stable=True)
         shares, chosen = best[:, :k].softmax(dim=-1), experts[:, :k].flatten()

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int8, UInt8
 from torch import Tensor
 
-from ..kernels.backend import Backend, computes
+from ..kernels.backend import Backend, uses_triton
 from ..kernels.checks import require_dims, require_one_device
 from .matmul import plain_matmul
 
@@ -30,7 +30,7 @@ def quantized_matmul(
     Args:
         codes: int8 (out, D) for 8 bits; for 4 what `packing.pack_bits` makes of them, uint8 (out, D / 2).
         scales: floats of any type.
-        backend: who computes; None leaves it to `use`.
+        backend: who computes; None leaves it to `set_backend`.
 
     Raises:
         ValueError: bits not 8 or 4; shapes or number types that do not fit, G no divisor of D; different devices.
@@ -41,7 +41,7 @@ def quantized_matmul(
     _require_shapes(x, codes, scales, bits)
     odd = bits == 4 and codes.shape[1] % scales.shape[1]
     beyond = f"a group of {2 * codes.shape[1] // scales.shape[1]} 4-bit codes ends inside a byte" if odd else None
-    if x.numel() and len(codes) and computes(backend, beyond, x=x, codes=codes, scales=scales):
+    if x.numel() and len(codes) and uses_triton(backend, beyond, x=x, codes=codes, scales=scales):
         from ..kernels.triton_quantized import quantized_matvec
 
         return quantized_matvec(x, codes, scales, bits)

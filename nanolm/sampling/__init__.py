@@ -12,10 +12,10 @@ _HOMES = {
         "top_p_filter",
     ],
     "params": [
-        "Sampling",
+        "SamplingParams",
     ],
     "rng": [
-        "Dice",
+        "Rng",
         "draw_rows",
     ],
     "sampler": [
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from .filters import temperature_probs as temperature_probs
     from .filters import top_k_filter as top_k_filter
     from .filters import top_p_filter as top_p_filter
-    from .params import Sampling as Sampling
-    from .rng import Dice as Dice
+    from .params import SamplingParams as SamplingParams
+    from .rng import Rng as Rng
     from .rng import draw_rows as draw_rows
     from .sampler import sample_next as sample_next
     from .summation import float32_sum as float32_sum

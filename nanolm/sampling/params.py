@@ -9,7 +9,7 @@ from .filters import _check_temperature, _check_top_k, _check_top_p, temperature
 
 
 @dataclass(frozen=True)
-class Sampling:
+class SamplingParams:
     """How to choose each token of a request.
 
     Attributes:

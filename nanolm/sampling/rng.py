@@ -1,7 +1,7 @@
 """The two random choices of the whole package, behind one object.
 
 Everything random passes through `bernoulli` and `categorical`. That is what lets a test put an enumerator in the
-dice's place, follow *every* outcome with its weight, and add up the exact distribution of a sampled algorithm.
+rng's place, follow *every* outcome with its weight, and add up the exact distribution of a sampled algorithm.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-class Dice:
+class Rng:
     """Randomness from one seeded generator.
 
     Args:
@@ -40,10 +40,10 @@ class Dice:
         return index if index < len(totals) else int(probs.nonzero()[-1])
 
 
-def draw_rows(probs: Float[Tensor, "B V"], dice: Sequence[Dice]) -> list[int]:
-    """Return one index a row: what `dice[b].categorical(probs[b])` gives for row b, all rows at once."""
+def draw_rows(probs: Float[Tensor, "B V"], rng: Sequence[Rng]) -> list[int]:
+    """Return one index a row: what `rng[b].categorical(probs[b])` gives for row b, all rows at once."""
     totals = probs.double().cumsum(-1)  # (B, V)
-    shares = [torch.rand((), generator=each.generator, dtype=torch.float64).item() for each in dice]
+    shares = [torch.rand((), generator=each.generator, dtype=torch.float64).item() for each in rng]
     points = torch.tensor(shares, dtype=torch.float64)[:, None] * totals[:, -1:]
     indices = torch.searchsorted(totals, points, right=True)[:, 0].tolist()
     V = probs.shape[-1]

@@ -12,13 +12,13 @@ _HOMES = {
         "build_app",
     ],
     "async_engine": [
+        "AsyncEngine",
         "Busy",
-        "EngineThread",
         "NotServing",
         "log",
     ],
     "choices": [
-        "Answers",
+        "Choices",
     ],
     "disconnect": [
         "EventStream",
@@ -27,8 +27,8 @@ _HOMES = {
     ],
     "openai_request": [
         "Body",
-        "ChatRequest",
-        "CompletionRequest",
+        "ChatBody",
+        "CompletionBody",
         "MAX_CHOICES",
         "MAX_SEED",
         "MAX_STOPS",
@@ -48,10 +48,10 @@ _HOMES = {
         "usage",
     ],
     "prometheus": [
-        "ServingCounters",
+        "PrometheusCounters",
     ],
     "request_group": [
-        "Ticket",
+        "RequestGroup",
     ],
     "uvicorn_server": [
         "WebServer",
@@ -64,17 +64,17 @@ if TYPE_CHECKING:
     from .app import Api as Api
     from .app import Limits as Limits
     from .app import build_app as build_app
+    from .async_engine import AsyncEngine as AsyncEngine
     from .async_engine import Busy as Busy
-    from .async_engine import EngineThread as EngineThread
     from .async_engine import NotServing as NotServing
     from .async_engine import log as log
-    from .choices import Answers as Answers
+    from .choices import Choices as Choices
     from .disconnect import EventStream as EventStream
     from .disconnect import T as T
     from .disconnect import unless_gone as unless_gone
     from .openai_request import Body as Body
-    from .openai_request import ChatRequest as ChatRequest
-    from .openai_request import CompletionRequest as CompletionRequest
+    from .openai_request import ChatBody as ChatBody
+    from .openai_request import CompletionBody as CompletionBody
     from .openai_request import MAX_CHOICES as MAX_CHOICES
     from .openai_request import MAX_SEED as MAX_SEED
     from .openai_request import MAX_STOPS as MAX_STOPS
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from .openai_response import event as event
     from .openai_response import model_list as model_list
     from .openai_response import usage as usage
-    from .prometheus import ServingCounters as ServingCounters
-    from .request_group import Ticket as Ticket
+    from .prometheus import PrometheusCounters as PrometheusCounters
+    from .request_group import RequestGroup as RequestGroup
     from .uvicorn_server import WebServer as WebServer
     from .uvicorn_server import listen as listen

@@ -23,12 +23,12 @@ from .._require import require_count, require_not_negative, require_positive
 from ..text.chat import chat_template
 from ..text.tokenizer import Tokenizer
 from . import openai_request
-from .async_engine import Busy, EngineThread, NotServing
-from .choices import Answers
+from .async_engine import AsyncEngine, Busy, NotServing
+from .choices import Choices
 from .disconnect import EventStream, unless_gone
-from .openai_request import ChatRequest, CompletionRequest, Refusal, parse
+from .openai_request import ChatBody, CompletionBody, Refusal, parse
 from .openai_response import DONE, AnswerFormat, event, model_list, usage
-from .request_group import Ticket
+from .request_group import RequestGroup
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Limits:
         require_not_negative(grace_seconds=self.grace_seconds)
 
 
-def build_app(thread: EngineThread, tokenizer: Tokenizer, name: str, limits: Limits | None = None) -> Starlette:
+def build_app(thread: AsyncEngine, tokenizer: Tokenizer, name: str, limits: Limits | None = None) -> Starlette:
     """Return the ASGI application that serves one model under a name; it starts and closes the thread."""
     limits = limits or Limits()
     api = Api(thread, tokenizer, name, limits)
@@ -92,14 +92,14 @@ def build_app(thread: EngineThread, tokenizer: Tokenizer, name: str, limits: Lim
 class Api:
     """The endpoints."""
 
-    def __init__(self, thread: EngineThread, tokenizer: Tokenizer, name: str, limits: Limits) -> None:
+    def __init__(self, thread: AsyncEngine, tokenizer: Tokenizer, name: str, limits: Limits) -> None:
         self.thread, self.tokenizer, self.name, self.limits = thread, tokenizer, name, limits
         self.config, self.created = thread.engine.model.config, int(time.time())
         template, ends = chat_template(tokenizer), self.config.eos_token_ids
         # What ends an answer, by what is asked for: tokens, and strings.
         self.ends: dict[type[openai_request.Request], tuple[tuple[int, ...], tuple[str, ...]]] = {
-            CompletionRequest: (ends, ()),
-            ChatRequest: ((*ends, *template.end_tokens(tokenizer)), template.stops),
+            CompletionBody: (ends, ()),
+            ChatBody: ((*ends, *template.end_tokens(tokenizer)), template.stops),
         }
 
     async def health(self, request: Request) -> Response:
@@ -118,11 +118,11 @@ class Api:
 
     async def complete(self, request: Request) -> Response:
         """Continue a text."""
-        return await self._answer(request, CompletionRequest)
+        return await self._answer(request, CompletionBody)
 
     async def chat(self, request: Request) -> Response:
         """Answer a conversation."""
-        return await self._answer(request, ChatRequest)
+        return await self._answer(request, ChatBody)
 
     async def _answer(self, request: Request, kind: type[openai_request.Body]) -> Response:
         deadline = asyncio.get_running_loop().time() + self.limits.max_seconds
@@ -132,16 +132,16 @@ class Api:
             raise Refusal(404, why, "model", "model_not_found")
         prompt = await self._prompt(asked)
         end_tokens, stops = self.ends[kind]
-        answers = Answers(asked, self.tokenizer, end_tokens, [*asked.stops, *stops])
-        ticket = await self._submit(asked, prompt, answers)
-        form = AnswerFormat(self.name, kind is ChatRequest, asked.include_usage)
+        answers = Choices(asked, self.tokenizer, end_tokens, [*asked.stops, *stops])
+        group = await self._submit(asked, prompt, answers)
+        form = AnswerFormat(self.name, kind is ChatBody, asked.include_usage)
         if asked.stream:
-            events = _events(answers, ticket, deadline, form, len(prompt))
-            return EventStream(events, partial(self.thread.abort, ticket), deadline)
+            events = _events(answers, group, deadline, form, len(prompt))
+            return EventStream(events, partial(self.thread.abort, group), deadline)
         try:
-            texts = await unless_gone(request.receive, answers.collect(ticket, deadline))
+            texts = await unless_gone(request.receive, answers.collect(group, deadline))
         finally:
-            self.thread.abort(ticket)
+            self.thread.abort(group)
         return JSONResponse(form.whole(texts, answers.reasons, usage(len(prompt), answers.n_tokens)))
 
     async def _body(self, request: Request, deadline: float) -> bytes:
@@ -172,7 +172,7 @@ class Api:
             raise Refusal(400, why, asked.text_param, "context_length_exceeded")
         return prompt
 
-    async def _submit(self, asked: openai_request.Request, prompt: list[int], answers: Answers) -> Ticket:
+    async def _submit(self, asked: openai_request.Request, prompt: list[int], answers: Choices) -> RequestGroup:
         engine = self.thread.engine
         positions = engine.scheduler.allocator.n_blocks * engine.scheduler.block_size
         room = max(1, min(self.config.max_positions, positions + 1) - len(prompt))
@@ -194,14 +194,14 @@ class Api:
 
 
 async def _events(
-    answers: Answers, ticket: Ticket, deadline: float, form: AnswerFormat, n_prompt_tokens: int
+    answers: Choices, group: RequestGroup, deadline: float, form: AnswerFormat, n_prompt_tokens: int
 ) -> AsyncGenerator[str, None]:
     """Yield the answers as server-sent events; what goes wrong on the way is the last of them."""
     try:
         for index in range(len(answers.reasons) if form.chat else 0):
             yield event(form.opening(index))
         while not answers.are_complete:
-            index, text = await answers.next(ticket, deadline)
+            index, text = await answers.next(group, deadline)
             if text:
                 yield event(form.piece(index, text))
             if answers.reasons[index] is not None:

@@ -16,8 +16,8 @@ from typing import Any
 
 from ..engine.engine import Engine
 from ..engine.request import Output
-from .prometheus import ServingCounters
-from .request_group import Ticket
+from .prometheus import PrometheusCounters
+from .request_group import RequestGroup
 
 log = logging.getLogger("nanolm")
 
@@ -30,7 +30,7 @@ class NotServing(Exception):
     """No request is taken: the thread is shutting down, or its engine is broken."""
 
 
-class EngineThread:
+class AsyncEngine:
     """Runs an engine for an event loop.
 
     Args:
@@ -43,11 +43,11 @@ class EngineThread:
     """
 
     def __init__(self, engine: Engine, max_waiting: int = 64) -> None:
-        self.engine, self.counters, self.state = engine, ServingCounters(), "new"
+        self.engine, self.counters, self.state = engine, PrometheusCounters(), "new"
         self.max_open = engine.scheduler.max_running + max_waiting
-        self._open: set[Ticket] = set()
+        self._open: set[RequestGroup] = set()
         self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._where: dict[int, tuple[Ticket, int]] = {}  # the thread's: engine number -> ticket, index
+        self._where: dict[int, tuple[RequestGroup, int]] = {}  # the thread's: engine number -> ticket, index
         self._leaving = False
         # A daemon: an interrupt that skips `close` must not leave a process that never ends.
         self._thread = threading.Thread(target=self._run, name="nanolm-engine", daemon=True)
@@ -55,7 +55,7 @@ class EngineThread:
     @property
     def n_open(self) -> int:
         """Requests taken that have not ended."""
-        return sum(len(ticket.going) for ticket in self._open)
+        return sum(len(group.going) for group in self._open)
 
     def gauges(self) -> dict[str, int]:
         """Return numbers that hold for this moment, by name. Each is one look at a length: the thread goes on."""
@@ -77,7 +77,7 @@ class EngineThread:
         self._idle.set()
         self._thread.start()
 
-    async def submit(self, requests: Sequence[Mapping[str, Any]]) -> Ticket:
+    async def submit(self, requests: Sequence[Mapping[str, Any]]) -> RequestGroup:
         """Hand requests to the engine, all of them or none; return their ticket.
 
         Args:
@@ -92,21 +92,21 @@ class EngineThread:
             raise NotServing(f"the server is {self.state}")
         if self.n_open + len(requests) > self.max_open:
             raise Busy(f"{self.n_open} requests run or wait; at most {self.max_open} may")
-        ticket = Ticket(requests)
-        self._open.add(ticket)
+        group = RequestGroup(requests)
+        self._open.add(group)
         self._idle.clear()
-        self._commands.put(partial(self._add, ticket))
+        self._commands.put(partial(self._add, group))
         try:
-            await ticket.accepted
+            await group.accepted
         except asyncio.CancelledError:
-            self.abort(ticket)
+            self.abort(group)
             raise
-        return ticket
+        return group
 
-    def abort(self, ticket: Ticket, why: str | None = None) -> None:
+    def abort(self, group: RequestGroup, why: str | None = None) -> None:
         """Call off what of the ticket has not ended; its listener gets outputs with the reason "abort" and `why`."""
-        if ticket in self._open:
-            self._commands.put(partial(self._abort, ticket, why))
+        if group in self._open:
+            self._commands.put(partial(self._abort, group, why))
 
     async def drain(self, grace_seconds: float) -> None:
         """Take no more requests and let those taken end; abort what is left after the grace period."""
@@ -114,8 +114,8 @@ class EngineThread:
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
                 await self._idle.wait()
-        for ticket in list(self._open):
-            self.abort(ticket, "the server is shutting down; the request was ended before its time")
+        for group in list(self._open):
+            self.abort(group, "the server is shutting down; the request was ended before its time")
 
     async def close(self, grace_seconds: float = 0.0) -> None:
         """Drain, then end the thread and wait for it. A second call does nothing."""
@@ -127,19 +127,19 @@ class EngineThread:
         self._thread.join()
         self.state = "closed"
 
-    def _settle(self, ticket: Ticket, error: Exception | None) -> None:
-        ticket.settle(error)
+    def _settle(self, group: RequestGroup, error: Exception | None) -> None:
+        group.settle(error)
         if error is not None:
-            self._forget(ticket)
+            self._forget(group)
 
-    def _deliver(self, outputs: Sequence[tuple[Ticket, int, Output]]) -> None:
-        for ticket, index, output in outputs:
-            ticket.deliver(index, output)
-            if not ticket.going:
-                self._forget(ticket)
+    def _deliver(self, outputs: Sequence[tuple[RequestGroup, int, Output]]) -> None:
+        for group, index, output in outputs:
+            group.deliver(index, output)
+            if not group.going:
+                self._forget(group)
 
-    def _forget(self, ticket: Ticket) -> None:
-        self._open.discard(ticket)
+    def _forget(self, group: RequestGroup) -> None:
+        self._open.discard(group)
         if not self._open:
             self._idle.set()
 
@@ -147,9 +147,9 @@ class EngineThread:
         """The thread has ended. Whoever still waits must hear of it, or would wait for ever."""
         self.state = "broken" if broken else self.state
         why = "the engine has broken down; the server must be started anew"
-        for ticket in list(self._open):
-            ticket.settle(NotServing(why))
-            self._deliver([(ticket, i, Output(-1, finish_reason="error", error=why)) for i in sorted(ticket.going)])
+        for group in list(self._open):
+            group.settle(NotServing(why))
+            self._deliver([(group, i, Output(-1, finish_reason="error", error=why)) for i in sorted(group.going)])
         self._ended.set()
 
     # --- the thread's side -------------------------------------------------------------------------------------------
@@ -199,20 +199,20 @@ class EngineThread:
             return self.engine.request(request_id) is not None
         return False
 
-    def _add(self, ticket: Ticket) -> None:
+    def _add(self, group: RequestGroup) -> None:
         try:
-            for arguments in ticket.requests:
-                ticket.ids.append(self.engine.add_request(**arguments))
+            for arguments in group.requests:
+                group.ids.append(self.engine.add_request(**arguments))
         except Exception as error:
-            for i in ticket.ids:
+            for i in group.ids:
                 self.engine.abort(i)
-            self._post(self._settle, ticket, error)
+            self._post(self._settle, group, error)
             return
-        self._where |= {i: (ticket, index) for index, i in enumerate(ticket.ids)}
-        self._post(self._settle, ticket, None)
+        self._where |= {i: (group, index) for index, i in enumerate(group.ids)}
+        self._post(self._settle, group, None)
 
-    def _abort(self, ticket: Ticket, why: str | None) -> None:
-        going = [i for i in ticket.ids if i in self._where]
+    def _abort(self, group: RequestGroup, why: str | None) -> None:
+        going = [i for i in group.ids if i in self._where]
         for i in going:
             self.engine.abort(i)
         self._report([Output(i, finish_reason="abort", error=why) for i in going])

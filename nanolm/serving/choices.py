@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..engine.request import Output
-from ..text.detokenizer import TextStream
+from ..text.detokenizer import IncrementalDetokenizer
 from ..text.tokenizer import Tokenizer
-from .openai_request import ChatRequest, Refusal, Request
-from .request_group import Ticket
+from .openai_request import ChatBody, Refusal, Request
+from .request_group import RequestGroup
 
 
-class Answers:
+class Choices:
     """As many answers as were asked for, all to the same prompt.
 
     Args:
@@ -22,7 +22,7 @@ class Answers:
     """
 
     def __init__(self, asked: Request, tokenizer: Tokenizer, end_tokens: Sequence[int], stops: Sequence[str]) -> None:
-        new = partial(TextStream, tokenizer, end_tokens, stops, skip_space=isinstance(asked, ChatRequest))
+        new = partial(IncrementalDetokenizer, tokenizer, end_tokens, stops, skip_space=isinstance(asked, ChatBody))
         self._streams = [new() for _ in range(asked.n_choices)]
         # The engine's thread searches for the stop strings too, with streams of its own: so a request ends with the
         # very token that completes one, and no pass is spent on what nobody will see.
@@ -43,14 +43,14 @@ class Answers:
         """Return for each answer what tells the engine that it is over; None without stop strings."""
         return [watcher.stops_at for watcher in self._watchers] or [None] * len(self._streams)
 
-    async def next(self, ticket: Ticket, deadline: float | None = None) -> tuple[int, str]:
+    async def next(self, group: RequestGroup, deadline: float | None = None) -> tuple[int, str]:
         """Wait for the next output; return which answer it belongs to, and the text that it adds, which may be empty.
 
         Raises:
             Refusal: the deadline, a time of the loop's clock, has passed; or the engine has given the request up.
         """
         try:
-            index, output = await ticket.next(deadline)
+            index, output = await group.next(deadline)
         except TimeoutError:
             why = f"the time for one request is over; it was ended after {self.n_tokens} tokens"
             raise Refusal(503, why, code="timeout", x_should_retry="false") from None
@@ -61,11 +61,11 @@ class Answers:
             text += self._streams[index].rest()
         return index, text
 
-    async def collect(self, ticket: Ticket, deadline: float | None = None) -> list[str]:
+    async def collect(self, group: RequestGroup, deadline: float | None = None) -> list[str]:
         """Return the whole texts, once all have ended; raise what `next` raises."""
         texts = [""] * len(self._streams)
         while not self.are_complete:
-            index, text = await self.next(ticket, deadline)
+            index, text = await self.next(group, deadline)
             texts[index] += text
         return texts
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import from_json
 
 from ..config import ModelConfig
-from ..sampling.params import Sampling
+from ..sampling.params import SamplingParams
 from ..text.chat import ROLES, chat_prompt, check_messages
 from ..text.detokenizer import after_start
 from ..text.tokenizer import Tokenizer
@@ -111,10 +111,10 @@ class Request(BaseModel):
         """How many answers are wanted."""
         return self.n or 1
 
-    def sampling(self) -> Sampling:
+    def sampling(self) -> SamplingParams:
         """Return how tokens are chosen: temperature 1 unless said otherwise, as with OpenAI."""
         temperature = 1.0 if self.temperature is None else float(self.temperature)
-        return Sampling(temperature, self.top_k, None if self.top_p == 1 else self.top_p)
+        return SamplingParams(temperature, self.top_k, None if self.top_p == 1 else self.top_p)
 
     def seeds(self) -> list[int | None]:
         """Return a seed for each answer: that of the request for the first, and the numbers that follow."""
@@ -123,7 +123,7 @@ class Request(BaseModel):
         return [(self.seed + i) % (MAX_SEED + 1) for i in range(self.n_choices)]
 
 
-class CompletionRequest(Request):
+class CompletionBody(Request):
     """The body of POST /v1/completions."""
 
     text_param: ClassVar[str] = "prompt"
@@ -159,7 +159,7 @@ class Message(BaseModel):
         return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
 
 
-class ChatRequest(Request):
+class ChatBody(Request):
     """The body of POST /v1/chat/completions."""
 
     text_param: ClassVar[str] = "messages"
@@ -183,7 +183,7 @@ class ChatRequest(Request):
         return self.max_completion_tokens or self.max_tokens or room
 
     @model_validator(mode="after")
-    def _check_limits(self) -> "ChatRequest":
+    def _check_limits(self) -> "ChatBody":
         if self.max_tokens is not None and self.max_completion_tokens is not None:
             raise ValueError("max_tokens and max_completion_tokens are both given; they are one thing")
         return self

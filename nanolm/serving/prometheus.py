@@ -15,7 +15,7 @@ _PREFIX = "nanolm_"
 
 
 @dataclass
-class ServingCounters:
+class PrometheusCounters:
     """Sums over everything served. Written by the engine's thread alone; a reader sees numbers of one or two passes.
 
     Attributes:

@@ -7,7 +7,7 @@ from typing import Any
 from ..engine.request import Output
 
 
-class Ticket:
+class RequestGroup:
     """Requests that belong together, from `submit` to their end. It is the loop's, but for `ids`.
 
     Attributes:

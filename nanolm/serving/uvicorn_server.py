@@ -9,7 +9,7 @@ from types import FrameType
 import uvicorn
 from starlette.types import ASGIApp
 
-from .async_engine import EngineThread
+from .async_engine import AsyncEngine
 
 # Beyond the grace period, for answers that were ended to reach their clients.
 _LAST_WORDS_SECONDS = 5
@@ -39,7 +39,7 @@ class WebServer(uvicorn.Server):
             for nobody.
     """
 
-    def __init__(self, app: ASGIApp, thread: EngineThread, grace_seconds: float) -> None:
+    def __init__(self, app: ASGIApp, thread: AsyncEngine, grace_seconds: float) -> None:
         super().__init__(
             uvicorn.Config(
                 app,

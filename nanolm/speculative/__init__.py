@@ -24,9 +24,9 @@ _HOMES = {
     ],
     "generate": [
         "Draft",
-        "Reader",
         "Round",
         "SpecDecodeStats",
+        "TargetModel",
         "baseline_generate",
         "check_draft",
         "speculative_generate",
@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     from .drafts import prompt_lookup as prompt_lookup
     from .drafts import speculate as speculate
     from .generate import Draft as Draft
-    from .generate import Reader as Reader
     from .generate import Round as Round
     from .generate import SpecDecodeStats as SpecDecodeStats
+    from .generate import TargetModel as TargetModel
     from .generate import baseline_generate as baseline_generate
     from .generate import check_draft as check_draft
     from .generate import speculative_generate as speculative_generate

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..sampling.rng import Dice
+from ..sampling.rng import Rng
 
 
 def residual_distribution(target_probs: Float[Tensor, "V"], draft_probs: Float[Tensor, "V"]) -> Float[Tensor, "V"]:
@@ -37,7 +37,7 @@ def residual_distribution(target_probs: Float[Tensor, "V"], draft_probs: Float[T
 
 
 def accept_or_resample(
-    target_probs: Float[Tensor, "V"], draft_probs: Float[Tensor, "V"], draft_token: int, dice: Dice
+    target_probs: Float[Tensor, "V"], draft_probs: Float[Tensor, "V"], draft_token: int, rng: Rng
 ) -> tuple[int, bool]:
     """Return (token, accepted) for one drafted token.
 
@@ -48,7 +48,7 @@ def accept_or_resample(
         target_probs: p, (V,).
         draft_probs: q, the distribution that draft_token was drawn from, (V,).
         draft_token: x, a token id with q(x) > 0.
-        dice: `bernoulli` decides about keeping, `categorical` draws from the residual.
+        rng: `bernoulli` decides about keeping, `categorical` draws from the residual.
 
     Raises:
         ValueError: probabilities that are negative, NaN or do not sum to 1; shapes that differ; q(x) = 0.
@@ -57,9 +57,9 @@ def accept_or_resample(
     p, q = target_probs[draft_token].item(), draft_probs[draft_token].item()
     if q == 0:
         raise ValueError(f"draft_token is {draft_token}, which has draft probability 0: the draft cannot have drawn it")
-    if dice.bernoulli(p / q):
+    if rng.bernoulli(p / q):
         return draft_token, True
-    return dice.categorical(residual_distribution(target_probs, draft_probs)), False
+    return rng.categorical(residual_distribution(target_probs, draft_probs)), False
 
 
 def acceptance_rate(target_probs: Float[Tensor, "... V"], draft_probs: Float[Tensor, "... V"]) -> Float[Tensor, "..."]:
@@ -72,7 +72,7 @@ def acceptance_rate(target_probs: Float[Tensor, "... V"], draft_probs: Float[Ten
 
 
 def verify_draft(
-    target_probs: Float[Tensor, "n_plus_1 V"], draft_probs: Float[Tensor, "n V"], drafted: Sequence[int], dice: Dice
+    target_probs: Float[Tensor, "n_plus_1 V"], draft_probs: Float[Tensor, "n V"], drafted: Sequence[int], rng: Rng
 ) -> list[int]:
     """Return the new tokens of a round, 1 to n + 1 of them.
 
@@ -87,11 +87,11 @@ def verify_draft(
     """
     new = []
     for p, q, guess in zip(target_probs, draft_probs, drafted, strict=False):
-        token, accepted = accept_or_resample(p, q, guess, dice)
+        token, accepted = accept_or_resample(p, q, guess, rng)
         new.append(token)
         if not accepted:
             return new
-    return [*new, dice.categorical(target_probs[len(drafted)])]
+    return [*new, rng.categorical(target_probs[len(drafted)])]
 
 
 def check_distributions(target_probs: Tensor, draft_probs: Tensor) -> None:

@@ -1,6 +1,6 @@
 """Speculation for several texts at once: one pass of each model serves every row, and rows keep different depths.
 
-The round is that of `speculative_round`; each row has its own dice, so its text is the one it would get alone.
+The round is that of `speculative_round`; each row has its own rng, so its text is the one it would get alone.
 """
 
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ..model.decoder import NanoLM, check_prompts
-from ..sampling.params import Sampling
-from ..sampling.rng import Dice
+from ..sampling.params import SamplingParams
+from ..sampling.rng import Rng
 from .acceptance import verify_draft
 from .generate import Round, SpecDecodeStats, check_draft, up_to_end
 from .session import BatchSession
@@ -22,21 +22,21 @@ def speculate_batch(
     prompts: Sequence[Sequence[int]],
     max_new_tokens: int,
     gamma: int = 4,
-    sampling: Sampling | None = None,
-    dice: Sequence[Dice] | None = None,
+    sampling: SamplingParams | None = None,
+    rng: Sequence[Rng] | None = None,
 ) -> list[tuple[list[int], SpecDecodeStats]]:
     """Return (new tokens, counts) for every prompt, in order.
 
     Args:
-        dice: one source of randomness a row; None means unseeded.
+        rng: one source of randomness a row; None means unseeded.
 
     Raises:
-        ValueError: what `speculate` refuses, or a number of dice other than the number of prompts.
+        ValueError: what `speculate` refuses, or a number of rngs other than the number of prompts.
     """
-    sampling = sampling or Sampling(temperature=0.0)
-    dice = [Dice() for _ in prompts] if dice is None else list(dice)
-    if len(dice) != len(prompts):
-        raise ValueError(f"dice has {len(dice)} entries for {len(prompts)} prompts; each row needs its own")
+    sampling = sampling or SamplingParams(temperature=0.0)
+    rng = [Rng() for _ in prompts] if rng is None else list(rng)
+    if len(rng) != len(prompts):
+        raise ValueError(f"rng has {len(rng)} entries for {len(prompts)} prompts; each row needs its own")
     check_prompts(prompts, max_new_tokens, target.config)
     check_draft(draft.config.vocab_size, target.config.vocab_size, gamma)
     ends = target.config.eos_token_ids if sampling.end_tokens is None else sampling.end_tokens
@@ -44,7 +44,7 @@ def speculate_batch(
     readers = [BatchSession(model, sampling, len(prompts), capacity) for model in (target, draft)]
     rows = [_Row(list(prompt), len(prompt) + max_new_tokens, SpecDecodeStats()) for prompt in prompts]
     while any(not row.ended for row in rows):
-        _round(*readers, rows, gamma, dice, ends)
+        _round(*readers, rows, gamma, rng, ends)
     return [(row.text[len(prompt) :], row.stats) for row, prompt in zip(rows, prompts, strict=True)]
 
 
@@ -60,10 +60,10 @@ class _Row:
 
 
 def _round(
-    target: BatchSession, draft: BatchSession, rows: list[_Row], gamma: int, dice: list[Dice], ends: Sequence[int]
+    target: BatchSession, draft: BatchSession, rows: list[_Row], gamma: int, rng: list[Rng], ends: Sequence[int]
 ) -> None:
     """One round of every row that goes on; ended rows read nothing."""
-    drafted, draft_probs = _propose(draft, rows, gamma, dice)
+    drafted, draft_probs = _propose(draft, rows, gamma, rng)
     unread = [
         [] if row.ended else row.text[read:] + guesses
         for row, read, guesses in zip(rows, target.lengths, drafted, strict=True)
@@ -74,7 +74,7 @@ def _round(
     for b, row in enumerate(rows):
         if row.ended:
             continue
-        new = verify_draft(target_probs[b], draft_probs[b], drafted[b], dice[b])
+        new = verify_draft(target_probs[b], draft_probs[b], drafted[b], rng[b])
         kept = up_to_end(new, ends)
         row.stats.count(Round(drafted[b], new), len(kept))
         row.text += kept
@@ -83,9 +83,7 @@ def _round(
         reader.truncate([min(len(row.text) - 1, read) for row, read in zip(rows, reader.lengths, strict=True)])
 
 
-def _propose(
-    draft: BatchSession, rows: list[_Row], gamma: int, dice: list[Dice]
-) -> tuple[list[list[int]], list[Tensor]]:
+def _propose(draft: BatchSession, rows: list[_Row], gamma: int, rng: list[Rng]) -> tuple[list[list[int]], list[Tensor]]:
     """Each row's guesses and their distributions, (n, V); rows near their limit guess less."""
     wanted = [row.gamma(gamma) for row in rows]
     drafted: list[list[int]] = [[] for _ in rows]
@@ -97,7 +95,7 @@ def _propose(
             [tokens if go else [] for tokens, go in zip(unread, going, strict=True)], [int(go) for go in going]
         )
         for b in (b for b, go in enumerate(going) if go):
-            unread[b] = [dice[b].categorical(fed[b][-1])]
+            unread[b] = [rng[b].categorical(fed[b][-1])]
             drafted[b] += unread[b]
             probs[b].append(fed[b][-1])
     return drafted, [torch.stack(row) if row else torch.empty(0, 0) for row in probs]

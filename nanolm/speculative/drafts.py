@@ -10,8 +10,8 @@ from torch import Tensor
 
 from ..cache.kinds import CacheKind
 from ..model.decoder import NanoLM, check_prompts
-from ..sampling.params import Sampling
-from ..sampling.rng import Dice
+from ..sampling.params import SamplingParams
+from ..sampling.rng import Rng
 from .generate import Round, SpecDecodeStats, check_draft, speculative_generate
 from .session import Session
 
@@ -45,7 +45,7 @@ class ModelDraft:
     """A smaller model with the target's vocabulary, sampled under the same rules as the target."""
 
     def __init__(
-        self, model: NanoLM, sampling: Sampling, capacity: int | None = None, cache_kind: CacheKind = "float"
+        self, model: NanoLM, sampling: SamplingParams, capacity: int | None = None, cache_kind: CacheKind = "float"
     ) -> None:
         self.session = Session(model, sampling, capacity, cache_kind)
 
@@ -54,14 +54,14 @@ class ModelDraft:
         """Tokens read so far."""
         return self.session.length
 
-    def propose(self, text: Sequence[int], gamma: int, dice: Dice) -> tuple[list[int], Tensor]:
+    def propose(self, text: Sequence[int], gamma: int, rng: Rng) -> tuple[list[int], Tensor]:
         """Return γ tokens, each drawn given the text and those before it, and their distributions, (γ, V)."""
         drafted: list[int] = []
         probs = []
         unread = list(text[self.length :])
         for _ in range(gamma):
             q = self.session.feed(unread)[-1]
-            unread = [dice.categorical(q)]
+            unread = [rng.categorical(q)]
             drafted += unread
             probs.append(q)
         return drafted, torch.stack(probs) if probs else torch.empty(0, 0)
@@ -78,7 +78,7 @@ class PromptLookupDraft:
         self.vocab_size, self.max_ngram = vocab_size, max_ngram
         self.length = 0  # it keeps nothing, so there is nothing to forget
 
-    def propose(self, text: Sequence[int], gamma: int, dice: Dice) -> tuple[list[int], Tensor]:
+    def propose(self, text: Sequence[int], gamma: int, rng: Rng) -> tuple[list[int], Tensor]:
         """Return up to γ tokens and their one-hot distributions, (n, V)."""
         drafted = prompt_lookup(text, gamma, self.max_ngram)
         probs = torch.zeros(len(drafted), self.vocab_size, dtype=torch.float64)
@@ -95,8 +95,8 @@ def speculate(
     prompt: Sequence[int],
     max_new_tokens: int,
     gamma: int = 4,
-    sampling: Sampling | None = None,
-    dice: Dice | None = None,
+    sampling: SamplingParams | None = None,
+    rng: Rng | None = None,
     on_round: Callable[[Round], None] | None = None,
 ) -> tuple[list[int], SpecDecodeStats]:
     """Return (new tokens, counts) of speculative decoding with two models, or a model and its own past.
@@ -106,7 +106,7 @@ def speculate(
     Raises:
         ValueError: vocabularies that differ, or a request that `NanoLM.generate` would refuse.
     """
-    sampling, dice = sampling or Sampling(temperature=0.0), dice or Dice()
+    sampling, rng = sampling or SamplingParams(temperature=0.0), rng or Rng()
     check_prompts([prompt], max_new_tokens, target.config)
     check_draft(
         draft.config.vocab_size if isinstance(draft, NanoLM) else draft.vocab_size, target.config.vocab_size, gamma
@@ -117,4 +117,4 @@ def speculate(
         draft = ModelDraft(draft, sampling, capacity)
     ends = target.config.eos_token_ids if sampling.end_tokens is None else sampling.end_tokens
     session = Session(target, sampling, capacity)
-    return speculative_generate(session, draft, prompt, max_new_tokens, gamma, dice, ends, on_round)
+    return speculative_generate(session, draft, prompt, max_new_tokens, gamma, rng, ends, on_round)

@@ -6,12 +6,12 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-from ..sampling.rng import Dice
+from ..sampling.rng import Rng
 from .acceptance import verify_draft
 from .speedup import _check_alpha_gamma
 
 
-class Reader(Protocol):
+class TargetModel(Protocol):
     """What speculation needs of the target: a `Session`, or anything like one."""
 
     length: int
@@ -28,7 +28,7 @@ class Draft(Protocol):
 
     length: int
 
-    def propose(self, text: Sequence[int], gamma: int, dice: Dice) -> tuple[list[int], Tensor]:
+    def propose(self, text: Sequence[int], gamma: int, rng: Rng) -> tuple[list[int], Tensor]:
         """Return up to γ tokens that may follow the text, and the distribution each was drawn from, (n, V)."""
 
     def truncate(self, length: int) -> None:
@@ -79,7 +79,7 @@ class SpecDecodeStats:
         self.accepted += len(done.tokens) - 1
 
 
-def speculative_round(target: Reader, draft: Draft, text: Sequence[int], gamma: int, dice: Dice) -> Round:
+def speculative_round(target: TargetModel, draft: Draft, text: Sequence[int], gamma: int, rng: Rng) -> Round:
     """Run one round and return the tokens drafted and the 1 to γ + 1 new tokens.
 
     1. The draft proposes up to γ tokens after the text.
@@ -100,9 +100,9 @@ def speculative_round(target: Reader, draft: Draft, text: Sequence[int], gamma: 
     """
     _check_alpha_gamma(1.0, gamma)
     text = list(text)
-    drafted, draft_probs = draft.propose(text, gamma, dice)
+    drafted, draft_probs = draft.propose(text, gamma, rng)
     target_probs = target.feed(text[target.length :] + drafted, last=len(drafted) + 1)
-    new = verify_draft(target_probs, draft_probs, drafted, dice)
+    new = verify_draft(target_probs, draft_probs, drafted, rng)
     read = len(text) + len(new) - 1
     target.truncate(read)
     draft.truncate(min(read, draft.length))
@@ -110,12 +110,12 @@ def speculative_round(target: Reader, draft: Draft, text: Sequence[int], gamma: 
 
 
 def speculative_generate(
-    target: Reader,
+    target: TargetModel,
     draft: Draft,
     prompt: Sequence[int],
     max_new_tokens: int,
     gamma: int,
-    dice: Dice,
+    rng: Rng,
     end_tokens: Sequence[int] = (),
     on_round: Callable[[Round], None] | None = None,
 ) -> tuple[list[int], SpecDecodeStats]:
@@ -137,7 +137,7 @@ def speculative_generate(
     _check_request(prompt, max_new_tokens, gamma)
     text, stats = list(prompt), SpecDecodeStats()
     while (left := len(prompt) + max_new_tokens - len(text)) > 0:
-        done = speculative_round(target, draft, text, min(gamma, left - 1), dice)
+        done = speculative_round(target, draft, text, min(gamma, left - 1), rng)
         new = up_to_end(done.tokens, end_tokens)
         text += new
         stats.count(done, len(new))
@@ -149,13 +149,13 @@ def speculative_generate(
 
 
 def baseline_generate(
-    target: Reader, prompt: Sequence[int], max_new_tokens: int, dice: Dice, end_tokens: Sequence[int] = ()
+    target: TargetModel, prompt: Sequence[int], max_new_tokens: int, rng: Rng, end_tokens: Sequence[int] = ()
 ) -> tuple[list[int], SpecDecodeStats]:
     """Return (new tokens, counts) of plain decoding, one token a target pass: what speculation is measured against."""
     _check_request(prompt, max_new_tokens, gamma=0)
     text, stats = list(prompt), SpecDecodeStats()
     for _ in range(max_new_tokens):
-        token = dice.categorical(target.feed(text[target.length :])[-1])
+        token = rng.categorical(target.feed(text[target.length :])[-1])
         text.append(token)
         stats.count(Round([], [token]), written=1)
         if token in end_tokens:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..cache.kinds import CacheKind
 from ..model.decoder import NanoLM
-from ..sampling.params import Sampling
+from ..sampling.params import SamplingParams
 
 
 class Session:
@@ -26,11 +26,11 @@ class Session:
     def __init__(
         self,
         model: NanoLM,
-        sampling: Sampling | None = None,
+        sampling: SamplingParams | None = None,
         capacity: int | None = None,
         cache_kind: CacheKind = "float",
     ) -> None:
-        self.model, self.sampling = model, sampling or Sampling()
+        self.model, self.sampling = model, sampling or SamplingParams()
         self.cache = model.new_cache(capacity=capacity, cache_kind=cache_kind)
         self.passes = 0
 
@@ -71,7 +71,7 @@ class BatchSession:
         passes: forward passes run so far; one serves all rows.
     """
 
-    def __init__(self, model: NanoLM, sampling: Sampling, batch_size: int, capacity: int) -> None:
+    def __init__(self, model: NanoLM, sampling: SamplingParams, batch_size: int, capacity: int) -> None:
         self.model, self.sampling = model, sampling
         self.cache = model.new_cache(batch_size, capacity, ragged=True)
         self.passes = 0

@@ -19,7 +19,7 @@ _HOMES = {
         "last_tokens",
     ],
     "detokenizer": [
-        "TextStream",
+        "IncrementalDetokenizer",
         "after_start",
     ],
     "tokenizer": [
@@ -39,6 +39,6 @@ if TYPE_CHECKING:
     from .chat import chat_template as chat_template
     from .chat import check_messages as check_messages
     from .chat import last_tokens as last_tokens
-    from .detokenizer import TextStream as TextStream
+    from .detokenizer import IncrementalDetokenizer as IncrementalDetokenizer
     from .detokenizer import after_start as after_start
     from .tokenizer import Tokenizer as Tokenizer

@@ -15,7 +15,7 @@ def after_start(ids: Sequence[int], config: ModelConfig) -> list[int]:
     return [*([] if start is None else [start]), *ids]
 
 
-class TextStream:
+class IncrementalDetokenizer:
     """One answer's text, as far as it can be shown.
 
     Two things wait before they are shown: bytes until they make a character, and an end that may be the beginning of a

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from ..engine.engine import Engine
 from ..engine.metrics import RequestMetrics
-from ..sampling.params import Sampling
+from ..sampling.params import SamplingParams
 from .trace import Arrival
 
-EXACTLY = Sampling(temperature=0.0, end_tokens=())  # greedy, and no token ends a text before its time
+EXACTLY = SamplingParams(temperature=0.0, end_tokens=())  # greedy, and no token ends a text before its time
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def replay_engine(
     engine: Engine,
     trace: Sequence[Arrival],
     on_token: Callable[[int], None] | None = None,
-    sampling: Sampling = EXACTLY,
+    sampling: SamplingParams = EXACTLY,
 ) -> Replay:
     """Hand each request to the engine at its second and run passes until all are done.
 

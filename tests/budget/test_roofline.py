@@ -223,7 +223,7 @@ BAD_INPUT = [
 
 @pytest.mark.parametrize(
     ("function", "arguments", "blamed"),
-    [pytest.param(*c, marks=pytest.mark.exercise(f"{c[0]}"), id=f"{c[0]}-{c[2]}") for c in BAD_INPUT],
+    [pytest.param(*c, marks=pytest.mark.exercise(c[0]), id=f"{c[0]}-{c[2]}") for c in BAD_INPUT],
 )
 def test_bad_input_is_refused_and_named_by(impl, function, arguments, blamed):
     with pytest.raises(ValueError, match=f"{blamed} is .* must be "):

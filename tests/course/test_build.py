@@ -65,7 +65,7 @@ def test_solution_notebook_holds_the_engine_s_source_between_markers(built):
 def test_an_answer_cell_imports_exactly_what_the_notebook_lacks(built):
     answers = cells(built, SOLUTION)
     # torch is imported by the lesson, Float and Tensor by the first answer, residual_distribution is the first answer.
-    imports = "from nanolm.sampling.rng import Dice\nfrom nanolm.speculative.acceptance import check_distributions\n"
+    imports = "from nanolm.sampling.rng import Rng\nfrom nanolm.speculative.acceptance import check_distributions\n"
     expected = f"{imports}\n\ndef accept"
     assert answers["accept_or_resample"].source.startswith(expected)
     assert answers["residual_distribution"].source.startswith(
@@ -196,10 +196,10 @@ def test_a_malformed_lesson_fails_with_the_place_named_and_leaves_the_old_files(
 def test_two_answers_that_mean_two_things_by_one_name_stop_the_build(course):
     # The answer to KVCache calls attend; here accept_or_resample would bring another one.
     speculative = course / "nanolm" / ANSWERS
-    change(speculative, "from ..sampling.rng import Dice", "from ..sampling.rng import Dice as attend")
-    change(speculative, "draft_token: int, dice: Dice", "draft_token: int, dice: attend")
+    change(speculative, "from ..sampling.rng import Rng", "from ..sampling.rng import Rng as attend")
+    change(speculative, "draft_token: int, rng: Rng", "draft_token: int, rng: attend")
     meant = r"KVCache needs nanolm\.attention\.dot_product\.attend, and an earlier answer of this notebook"
-    with pytest.raises(CourseError, match=rf"{meant} nanolm\.sampling\.rng\.Dice"):
+    with pytest.raises(CourseError, match=rf"{meant} nanolm\.sampling\.rng\.Rng"):
         build(course)
 
 

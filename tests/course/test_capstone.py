@@ -13,7 +13,7 @@ from course.errors import CourseError
 from course.paths import read, write
 from nanolm.workload import Arrival, all_at_once, save_trace
 
-SAMPLING = ["Sampling.probs", "temperature_probs", "top_k_filter", "top_p_filter"]
+SAMPLING = ["SamplingParams.probs", "temperature_probs", "top_k_filter", "top_p_filter"]
 FILTERS = "sampling/filters.py"
 NO_TARGETS = {"ttft_seconds": 1e3, "tpot_seconds": 1e3, "dollars_per_million": 1e9}  # met by everything
 
@@ -117,7 +117,7 @@ def test_the_command_with_nothing_written_says_so_and_exits_with_1_when_a_target
 
 def test_texts_are_compared_with_all_requests_at_once_so_that_the_clock_cannot_change_them(load, untouched):
     # The load comes 200 a second; what runs together then depends on the machine. Of nothing written all must be equal.
-    choices = {"max_running": 4, "n_blocks": 32, "cache_kind": "int8", "draft": "prompt lookup"}
+    choices = {"max_running": 4, "n_blocks": 32, "cache_kind": "int8", "draft": "prompt-lookup"}
     verdict = capstone(options(load, untouched, rate=200, engine=choices, weight_bits=8), NO_TARGETS, rounds=1)
     assert (verdict.n_equal, verdict.n_texts) == (8, 8)
 

@@ -18,17 +18,17 @@ from tiny_models import tiny_latent_model, tiny_model
 from nanolm.engine import Engine, Scheduler, VarlenBatch
 from nanolm.model import NanoLM
 from nanolm.paging import BlockAllocator
-from nanolm.sampling import Dice, Sampling
+from nanolm.sampling import Rng, SamplingParams
 
 MODEL, OTHER = tiny_model(), tiny_model(1)
 V = MODEL.config.vocab_size
-GREEDY, ENDLESS = Sampling(0.0, end_tokens=(3,)), Sampling(0.0, end_tokens=())
+GREEDY, ENDLESS = SamplingParams(0.0, end_tokens=(3,)), SamplingParams(0.0, end_tokens=())
 COMMON = [7, 7, 4, 1, 7, 7, 4, 1, 5, 5, 5, 5, 2, 0]  # beginnings that prompts share, with repeats to look up
 
 
 @cache
 def _alone(prompt, n_new, sampling, seed):
-    return MODEL.generate(list(prompt), n_new, sampling, Dice(seed))
+    return MODEL.generate(list(prompt), n_new, sampling, Rng(seed))
 
 
 def alone(prompt, n_new, sampling=ENDLESS, seed=0):
@@ -150,17 +150,17 @@ def test_greedy_requests_get_the_tokens_they_get_alone(data):
 @given(st.data())
 def test_speculation_changes_no_token_at_temperature_0(data):
     # Of the model itself every drafted token is right, of another hardly any.
-    sizes = data.draw(engines(drafts=("prompt lookup", "itself", "another")))
+    sizes = data.draw(engines(drafts=("prompt-lookup", "itself", "another")))
     sizes["draft"] = {"itself": MODEL, "another": OTHER}.get(sizes["draft"], sizes["draft"])
     requests = data.draw(loads(sizes["n_blocks"] * sizes["block_size"]))
     assert_as_alone(Engine(MODEL, **sizes), requests, GREEDY, data.draw(EVENTS))
 
 
 SAMPLINGS = [
-    Sampling(1.0, end_tokens=()),
-    Sampling(0.7, top_k=4, end_tokens=(3,)),
-    Sampling(1.5, top_p=0.8, end_tokens=(3, 5)),
-    Sampling(0.9, top_k=6, top_p=0.9, end_tokens=()),
+    SamplingParams(1.0, end_tokens=()),
+    SamplingParams(0.7, top_k=4, end_tokens=(3,)),
+    SamplingParams(1.5, top_p=0.8, end_tokens=(3, 5)),
+    SamplingParams(0.9, top_k=6, top_p=0.9, end_tokens=()),
 ]
 
 
@@ -182,13 +182,13 @@ def test_requests_with_other_rules_are_served_in_one_pass():
 
 
 def test_two_requests_with_one_seed_write_one_text():
-    sampling = Sampling(1.0, end_tokens=())
+    sampling = SamplingParams(1.0, end_tokens=())
     first, second = engine_of().generate([[1, 2], [1, 2]], 12, sampling, seeds=[5, 5])
     assert first == second == alone([1, 2], 12, sampling, 5), "dice shared between requests: each needs its own"
 
 
 def test_a_fork_writes_on_with_dice_of_its_own():
-    engine, sampling = engine_of(), Sampling(1.0, end_tokens=())
+    engine, sampling = engine_of(), SamplingParams(1.0, end_tokens=())
     a = engine.add_request([1, 2, 3], 12, sampling, seed=1)
     texts, ends = defaultdict(list), {}
     for _ in range(4):
@@ -264,7 +264,7 @@ def test_a_request_preempted_after_it_had_drafted_drafts_again(draft):
 
 def test_more_that_decode_than_tokens_a_pass_are_served_with_a_draft_too():
     # 1 token a pass and 3 that decode: not one drafted token fits, and fewer than none must not be asked for.
-    engine = engine_of(max_tokens_per_step=1, draft="prompt lookup")
+    engine = engine_of(max_tokens_per_step=1, draft="prompt-lookup")
     a = engine.add_request([7], 5, ENDLESS)
     engine.step()
     ids = [a, engine.fork(a), engine.fork(a)]
@@ -314,7 +314,7 @@ def test_a_quantized_cache_gives_a_request_the_tokens_it_gets_alone_in_such_a_ca
 
 
 @pytest.mark.parametrize("sizes", [{}, {"max_tokens_per_step": 5}, {"n_blocks": 9, "host_blocks": 4}])
-@pytest.mark.parametrize("draft", [None, "prompt lookup", "itself"])
+@pytest.mark.parametrize("draft", [None, "prompt-lookup", "itself"])
 def test_a_model_of_latent_attention_is_served_as_alone(sizes, draft):
     model = tiny_latent_model()
     engine = engine_of(model, draft=model if draft == "itself" else draft, **sizes)
@@ -344,7 +344,7 @@ def test_a_stream_serves_the_others_meanwhile():
 
 
 def test_streams_that_take_turns_lose_nothing():
-    engine = engine_of(draft="prompt lookup")
+    engine = engine_of(draft="prompt-lookup")
     streams = [engine.stream(COMMON[:n], 9, ENDLESS) for n in (3, 5, 9)]
     taken = list(zip(*streams, strict=True))
     assert [list(text) for text in zip(*taken, strict=True)] == [alone(COMMON[:n], 9) for n in (3, 5, 9)]
@@ -372,7 +372,7 @@ def test_each_request_ends_by_its_own_condition():
     ids = [
         engine.add_request([1, 2, 3], 12, ENDLESS),
         engine.add_request([1, 2, 3], 12, ENDLESS, stop=stop),
-        engine.add_request([1, 2, 3], 12, Sampling(0.0, end_tokens=(right[7],))),
+        engine.add_request([1, 2, 3], 12, SamplingParams(0.0, end_tokens=(right[7],))),
         engine.add_request([1, 2, 3], 1, ENDLESS),
     ]
     texts, ends = run(engine)
@@ -382,7 +382,7 @@ def test_each_request_ends_by_its_own_condition():
     assert calls == [right[:n] for n in range(1, 6)], "asked after each token, with all new ones and no prompt"
 
 
-@pytest.mark.parametrize("draft", [MODEL, "prompt lookup"])
+@pytest.mark.parametrize("draft", [MODEL, "prompt-lookup"])
 def test_what_was_drafted_behind_an_end_is_no_part_of_the_answer(draft):
     right = alone([1, 2, 3], 12)
     engine = engine_of(draft=draft)
@@ -514,12 +514,12 @@ SICK_SIZES = [{}, {"max_tokens_per_step": 3}, {"prefix_cache": False}, {"block_s
 
 @pytest.mark.parametrize("kind", ["float", "int8", "float8"])
 @pytest.mark.parametrize("sizes", SICK_SIZES)
-@pytest.mark.parametrize("draft", [None, "prompt lookup"])
+@pytest.mark.parametrize("draft", [None, "prompt-lookup"])
 def test_a_request_whose_logits_are_nan_ends_with_an_error_and_the_others_are_served(kind, sizes, draft):
     model = poisoned_model()
     engine = engine_of(model, cache_kind=kind, draft=draft, **{"n_blocks": 8, **sizes})
     sick = [engine.add_request(prompt, 6, ENDLESS) for prompt in ([10], [1, 2, 10, 4, 5, 6, 7, 8, 9, 1], [1, 2, 3, 10])]
-    well = [engine.add_request(prompt, 6, Sampling(0.0, end_tokens=(10,))) for prompt in ([1, 2, 3], COMMON[:9])]
+    well = [engine.add_request(prompt, 6, SamplingParams(0.0, end_tokens=(10,))) for prompt in ([1, 2, 3], COMMON[:9])]
     texts, ends = run(engine)
     for i in sick:
         assert (ends[i].finish_reason, texts[i]) == ("error", [])
@@ -528,8 +528,8 @@ def test_a_request_whose_logits_are_nan_ends_with_an_error_and_the_others_are_se
     assert_nothing_held(engine)
     # Every block has new holders now. A NaN that is left in one would reach them through the mask.
     prompts = [COMMON[:n] for n in (1, 2, 5, 7, 11)]
-    for prompt, text in zip(prompts, engine.generate(prompts, 5, Sampling(0.0, end_tokens=(10,))), strict=True):
-        assert text == model.generate(prompt, 5, Sampling(0.0, end_tokens=(10,))) or kind != "float"
+    for prompt, text in zip(prompts, engine.generate(prompts, 5, SamplingParams(0.0, end_tokens=(10,))), strict=True):
+        assert text == model.generate(prompt, 5, SamplingParams(0.0, end_tokens=(10,))) or kind != "float"
 
 
 def test_generate_and_stream_raise_for_a_request_whose_logits_are_nan():
@@ -544,11 +544,11 @@ def test_generate_and_stream_raise_for_a_request_whose_logits_are_nan():
 
 def test_a_drafted_token_whose_logits_are_nan_is_dropped_and_the_text_goes_on():
     model = poisoned_model()
-    engine = engine_of(model, draft="prompt lookup")
+    engine = engine_of(model, draft="prompt-lookup")
     i = engine.add_request([1, 2, 3], 6, ENDLESS)
     engine.request(i).draft_source = DraftsPoison()
     texts, _ = run(engine)
-    right = model.generate([1, 2, 3], 6, Sampling(0.0, end_tokens=(10,)))
+    right = model.generate([1, 2, 3], 6, SamplingParams(0.0, end_tokens=(10,)))
     assert texts[i][: len(right)] == right, "the drafted token was never part of the text"
 
 
@@ -567,7 +567,7 @@ def test_a_stop_condition_that_raises_ends_its_own_request():
     assert_nothing_held(engine)
 
 
-@pytest.mark.parametrize("draft", [None, "prompt lookup", MODEL, OTHER])
+@pytest.mark.parametrize("draft", [None, "prompt-lookup", MODEL, OTHER])
 def test_a_pass_that_raises_can_be_repeated(monkeypatch, draft):
     engine, calls = engine_of(n_blocks=14, draft=draft, max_tokens_per_step=12), []
     real = engine.runner.forward_segments

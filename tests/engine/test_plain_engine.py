@@ -16,16 +16,16 @@ from nanolm.engine import Engine, Request, plain_model, plain_runner, varlen_bat
 from nanolm.engine.model_runner import _choose
 from nanolm.model import GroupedMoE, quantize_model
 from nanolm.quantization import Int4Linear, QuantizedLinear
-from nanolm.sampling import Dice, Sampling, sample_next
+from nanolm.sampling import Rng, SamplingParams, sample_next
 
 MODEL, OTHER = tiny_model(), tiny_model(1)
 V = MODEL.config.vocab_size
 COMMON = [7, 7, 4, 1, 7, 7, 4, 1, 5, 5, 5, 5, 2, 0]  # beginnings that prompts share, with repeats to look up
 PROMPTS = [COMMON[:n] for n in (14, 3, 9, 1, 12, 9)]
 SAMPLINGS = {
-    "greedy": Sampling(0.0, end_tokens=(3,)),
-    "sampled": Sampling(1.0, end_tokens=()),
-    "top-k and top-p": Sampling(1.3, top_k=6, top_p=0.9, end_tokens=(3,)),
+    "greedy": SamplingParams(0.0, end_tokens=(3,)),
+    "sampled": SamplingParams(1.0, end_tokens=()),
+    "top-k and top-p": SamplingParams(1.3, top_k=6, top_p=0.9, end_tokens=(3,)),
 }
 SIZES = {
     "all at once": {},
@@ -33,7 +33,7 @@ SIZES = {
     "a small pool": {"n_blocks": 9, "prefix_cache": False},
     "a prefix cache with blocks on the host": {"n_blocks": 9, "host_blocks": 6},
 }
-DRAFTS = {"no draft": None, "prompt lookup": "prompt lookup", "itself": MODEL, "another model": OTHER}
+DRAFTS = {"no draft": None, "prompt-lookup": "prompt-lookup", "itself": MODEL, "another model": OTHER}
 
 
 def engines(model=MODEL, **changes):
@@ -80,7 +80,7 @@ def test_the_plain_engine_writes_the_same_tokens_from_a_quantized_cache(kind, dr
 
 
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
-@pytest.mark.parametrize("draft", ["no draft", "prompt lookup", "itself"])
+@pytest.mark.parametrize("draft", ["no draft", "prompt-lookup", "itself"])
 @pytest.mark.parametrize("make", [tiny_latent_model, lambda: tiny_model(n_experts=4, experts_per_token=2)])
 def test_the_plain_engine_writes_the_same_tokens_with_latent_attention_and_with_a_mixture(make, draft, sizes):
     model = make()
@@ -94,7 +94,7 @@ def test_the_plain_engine_writes_the_same_tokens_with_latent_attention_and_with_
 def test_the_plain_engine_writes_the_same_tokens_with_quantized_weights(bits, mixture):
     model = quantize_model(tiny_model(**mixture), bits, head=True, kernels=False)
     for sampling in SAMPLINGS.values():
-        assert_same(model, sampling, draft="prompt lookup")
+        assert_same(model, sampling, draft="prompt-lookup")
 
 
 @pytest.mark.parametrize("draft", DRAFTS.values(), ids=DRAFTS)
@@ -115,14 +115,14 @@ def test_a_fork_of_the_plain_engine_writes_on_as_one_of_the_fast_one(draft):
 # --- what goes wrong ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("draft", [None, "prompt lookup"])
+@pytest.mark.parametrize("draft", [None, "prompt-lookup"])
 @pytest.mark.parametrize("sizes", [{"n_blocks": 8}, {"n_blocks": 8, "max_tokens_per_step": 3}])
 def test_logits_that_are_nan_end_a_request_of_the_plain_engine_as_of_the_fast_one(draft, sizes):
     ends = []
     for engine in engines(poisoned_model(), draft=draft, **sizes):
         prompts = [[10], [1, 2, 3], [1, 2, 10, 4, 5, 6, 7, 8, 9, 1], COMMON[:9]]
         requests = [
-            engine.request(engine.add_request(prompt, 6, Sampling(0.0, end_tokens=(10,)))) for prompt in prompts
+            engine.request(engine.add_request(prompt, 6, SamplingParams(0.0, end_tokens=(10,)))) for prompt in prompts
         ]
         while engine.has_work:
             engine.step()
@@ -135,14 +135,14 @@ def test_logits_that_are_nan_end_a_request_of_the_plain_engine_as_of_the_fast_on
 
 def test_a_drafted_token_whose_logits_are_nan_is_dropped_by_the_plain_engine_too():
     model, texts = poisoned_model(), []
-    for engine in engines(model, draft="prompt lookup"):
-        request = engine.request(engine.add_request([1, 2, 3], 6, Sampling(0.0, end_tokens=(10,))))
+    for engine in engines(model, draft="prompt-lookup"):
+        request = engine.request(engine.add_request([1, 2, 3], 6, SamplingParams(0.0, end_tokens=(10,))))
         request.draft_source = DraftsPoison()
         while engine.has_work:
             engine.step()
         assert (request.n_preemptions, request.draft_source) == (1, None), "no draft was refused for its logits"
         texts.append(request.new_tokens)
-    right = model.generate([1, 2, 3], 6, Sampling(0.0, end_tokens=(10,)))
+    right = model.generate([1, 2, 3], 6, SamplingParams(0.0, end_tokens=(10,)))
     assert texts == [right, right], "the drafted token was never part of the text"
 
 
@@ -181,10 +181,10 @@ def test_the_plain_engine_attends_request_by_request_and_the_fast_one_together(m
 
     monkeypatch.setattr(varlen_batch, "PagedRows", Counted)
     fast, plain = engines()
-    plain.generate(PROMPTS, 4, Sampling(0.0, end_tokens=()))
+    plain.generate(PROMPTS, 4, SamplingParams(0.0, end_tokens=()))
     assert set(rows) == {(1, False)}, "plain: each request by itself, its blocks gathered first"
     rows.clear()
-    fast.generate(PROMPTS, 4, Sampling(0.0, end_tokens=()))
+    fast.generate(PROMPTS, 4, SamplingParams(0.0, end_tokens=()))
     assert max(rows) == (6, True), "fast: the six that decode together, by a kernel where there is one"
 
 
@@ -193,7 +193,7 @@ def test_the_plain_engine_chooses_by_the_functions_of_the_lessons(monkeypatch, d
     called, real = [], getattr(plain_runner, name)
     monkeypatch.setattr(plain_runner, name, lambda *arguments: called.append(1) or real(*arguments))
     plain = engines(draft=draft)[1]
-    plain.generate([[1, 2, 3]], 6, Sampling(0.0, end_tokens=()))
+    plain.generate([[1, 2, 3]], 6, SamplingParams(0.0, end_tokens=()))
     assert called, f"{name} was never asked"
 
 
@@ -261,32 +261,32 @@ def test_a_plain_engine_refuses_what_the_fast_one_refuses(name, model, change):
 # --- the fast one's choice of tokens -----------------------------------------------------------------------------
 
 MIXED = [
-    Sampling(0.0),
-    Sampling(1.0),
-    Sampling(0.0),
-    Sampling(0.7, top_k=4),
-    Sampling(1.5, top_p=0.8),
-    Sampling(1.0),
-    Sampling(1.5, top_p=0.8),
+    SamplingParams(0.0),
+    SamplingParams(1.0),
+    SamplingParams(0.0),
+    SamplingParams(0.7, top_k=4),
+    SamplingParams(1.5, top_p=0.8),
+    SamplingParams(1.0),
+    SamplingParams(1.5, top_p=0.8),
 ]
 
 
 def test_tokens_chosen_together_are_those_that_sample_next_chooses_row_by_row():
     # Every second row is somebody's, as where a chunk's or a draft's lie between; the rules are mixed.
-    requests = [Request([1], sampling=sampling, dice=Dice(seed)) for seed, sampling in enumerate(MIXED)]
-    alone = [Dice(seed) for seed in range(len(MIXED))]
+    requests = [Request([1], sampling=sampling, rng=Rng(seed)) for seed, sampling in enumerate(MIXED)]
+    alone = [Rng(seed) for seed in range(len(MIXED))]
     rows = {request: 2 * i for i, request in enumerate(requests)}
     for turn in range(20):  # as often as it takes for each pair of dice to go apart, if they do
         logits = random(2 * len(MIXED), V, seed=turn)
         chosen = _choose(rows, logits)
         assert set(chosen) == set(requests), "a token for each request, and for no other"
-        for request, dice in zip(requests, alone, strict=True):
-            right = sample_next(logits[rows[request], None], request.sampling, dice).tolist()
+        for request, rng in zip(requests, alone, strict=True):
+            right = sample_next(logits[rows[request], None], request.sampling, rng).tolist()
             assert [chosen[request]] == right, f"turn {turn}, {request.sampling}: another's row, rules or dice?"
 
 
 def test_equal_logits_choose_the_lowest_id_together_as_alone():
-    request, logits = Request([1], sampling=Sampling(0.0), dice=Dice(0)), torch.tensor([[0.0, 2.0, 1.0, 2.0]])
+    request, logits = Request([1], sampling=SamplingParams(0.0), rng=Rng(0)), torch.tensor([[0.0, 2.0, 1.0, 2.0]])
     assert _choose({request: 0}, logits) == {request: 1}
 
 

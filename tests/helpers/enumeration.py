@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator
 
 
 class ScriptedDice:
-    """Dice that follow a given beginning of a path, then the first possible branch, and note what else was open."""
+    """Rng that follow a given beginning of a path, then the first possible branch, and note what else was open."""
 
     def __init__(self, path: tuple[int, ...] = ()) -> None:
         self.path, self.weight = path, 1.0
@@ -34,7 +34,7 @@ class ScriptedDice:
 
 
 def exact_distribution(run: Callable[[ScriptedDice], Hashable]) -> dict[Hashable, float]:
-    """Return {outcome: probability} of `run(dice)`, every path followed."""
+    """Return {outcome: probability} of `run(rng)`, every path followed."""
     total: dict[Hashable, float] = defaultdict(float)
     for outcome, weight in follow_all(run):
         total[outcome] += weight
@@ -42,16 +42,16 @@ def exact_distribution(run: Callable[[ScriptedDice], Hashable]) -> dict[Hashable
 
 
 def count_paths(run: Callable[[ScriptedDice], Hashable]) -> int:
-    """Return how many paths `run(dice)` has."""
+    """Return how many paths `run(rng)` has."""
     return sum(1 for _ in follow_all(run))
 
 
 def follow_all(run: Callable[[ScriptedDice], Hashable]) -> Iterator[tuple[Hashable, float]]:
-    """Yield (outcome, weight) of every path of `run(dice)`."""
+    """Yield (outcome, weight) of every path of `run(rng)`."""
     paths: list[tuple[int, ...]] = [()]
     while paths:
-        dice = ScriptedDice(paths.pop())
-        outcome = run(dice)
-        yield outcome, dice.weight
-        for step, branches in enumerate(dice.open_branches):
-            paths += [(*dice.taken[:step], branch) for branch in branches]
+        rng = ScriptedDice(paths.pop())
+        outcome = run(rng)
+        yield outcome, rng.weight
+        for step, branches in enumerate(rng.open_branches):
+            paths += [(*rng.taken[:step], branch) for branch in branches]

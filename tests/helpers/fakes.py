@@ -51,11 +51,11 @@ class TableDraft(TableReader):
     def __init__(self, table: Tensor = DRAFT_TABLE) -> None:
         super().__init__(table)
 
-    def propose(self, text: Sequence[int], gamma: int, dice) -> tuple[list[int], Tensor]:
+    def propose(self, text: Sequence[int], gamma: int, rng) -> tuple[list[int], Tensor]:
         drafted, probs, unread = [], [], list(text[self.length :])
         for _ in range(gamma):
             q = self.feed(unread)[-1]
-            unread = [dice.categorical(q)]
+            unread = [rng.categorical(q)]
             drafted += unread
             probs.append(q)
         return drafted, torch.stack(probs) if probs else torch.empty(0, self.table.shape[1], dtype=torch.float64)
@@ -67,7 +67,7 @@ class ScriptedDraft:
     def __init__(self, tokens: Sequence[int], vocab_size: int = 4) -> None:
         self.tokens, self.vocab_size, self.length = list(tokens), vocab_size, 0
 
-    def propose(self, text: Sequence[int], gamma: int, dice) -> tuple[list[int], Tensor]:
+    def propose(self, text: Sequence[int], gamma: int, rng) -> tuple[list[int], Tensor]:
         drafted = self.tokens[:gamma]
         return drafted, torch.nn.functional.one_hot(torch.tensor(drafted), self.vocab_size).double()
 

@@ -5,7 +5,7 @@ from tiny_models import tiny_model
 from torch import Tensor
 
 from nanolm.model import NanoLM
-from nanolm.sampling import Dice
+from nanolm.sampling import Rng
 
 POISON = 10
 
@@ -23,7 +23,7 @@ class DraftsPoison:
 
     length = 0
 
-    def propose(self, text: list[int], gamma: int, dice: Dice) -> tuple[list[int], Tensor]:
+    def propose(self, text: list[int], gamma: int, rng: Rng) -> tuple[list[int], Tensor]:
         drafted = [POISON] * gamma
         return drafted, torch.nn.functional.one_hot(torch.tensor(drafted), POISON + 1).double()
 

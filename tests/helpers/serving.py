@@ -15,7 +15,7 @@ from tiny_models import tiny_model
 
 from nanolm.engine import Engine
 from nanolm.model import NanoLM
-from nanolm.serving import EngineThread, Limits, build_app
+from nanolm.serving import AsyncEngine, Limits, build_app
 from nanolm.text import Tokenizer
 
 ALPHABET = "abcdefghijklmnop é€😀qrstuvwxyz"
@@ -67,7 +67,7 @@ class Served:
     """A server under test."""
 
     client: httpx.AsyncClient
-    thread: EngineThread
+    thread: AsyncEngine
     app: Starlette
 
     @property
@@ -96,7 +96,7 @@ async def serving(
 ) -> AsyncIterator[Served]:
     """A server in this event loop, without a network; it leaves nothing behind."""
     engine = Engine(model or successor_model(ALPHABET), **{"n_blocks": 64, **engine_options})
-    thread = EngineThread(engine, max_waiting)
+    thread = AsyncEngine(engine, max_waiting)
     app = build_app(thread, tokenizer or byte_tokenizer(), "tiny", limits or Limits(grace_seconds=0))
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with (

@@ -6,22 +6,22 @@ from tiny_models import tiny_latent_model, tiny_model
 
 from nanolm import kernels
 from nanolm.engine import Engine, varlen_batch
-from nanolm.sampling import Sampling
+from nanolm.sampling import SamplingParams
 
 
 @pytest.fixture
 def chosen():
     """Triton for the length of a test."""
-    before = kernels.use("triton")
+    before = kernels.set_backend("triton")
     yield
-    kernels.use(before)
+    kernels.set_backend(before)
 
 
 def answers(model):
     # A small pool: blocks lie in no order, and requests of several lengths share passes.
     engine = Engine(model, n_blocks=12, block_size=4, max_running=3)
     prompts = [[1, 2, 3], [4, 5, 6, 7, 8, 9, 10, 1, 2], [1, 2, 3, 4, 5], [7]]
-    return engine.generate(prompts, 6, Sampling(temperature=0.0, end_tokens=()))
+    return engine.generate(prompts, 6, SamplingParams(temperature=0.0, end_tokens=()))
 
 
 def test_the_engine_writes_the_same_with_the_paged_kernel(chosen, monkeypatch):
@@ -31,7 +31,7 @@ def test_the_engine_writes_the_same_with_the_paged_kernel(chosen, monkeypatch):
     monkeypatch.setattr("nanolm.engine.varlen_batch.paged_attention", lambda *a: called.append(a) or original(*a))
     with_kernel = answers(model)
     assert called, "no decode pass went through the kernel"
-    kernels.use("torch")
+    kernels.set_backend("torch")
     called.clear()
     assert answers(model) == with_kernel
     assert not called, "torch was chosen, and the kernel ran"

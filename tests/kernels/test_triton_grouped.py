@@ -72,11 +72,11 @@ def test_a_mixture_in_one_product_is_the_mixture_in_a_loop(B, T, n_experts, data
     loop, grouped = MoE(config).requires_grad_(False), GroupedMoE(config).requires_grad_(False)
     grouped.load_state_dict(loop.state_dict())
     x = random(B, T, 20, seed=B + T).float()
-    before = kernels.use("triton")
+    before = kernels.set_backend("triton")
     try:
         actual = grouped(x)
     finally:
-        kernels.use(before)
+        kernels.set_backend(before)
     # float32, sums of 20 and of 10 terms that are about 1: a few units of 2^-23 each.
     assert torch.allclose(actual, loop(x), atol=1e-4, rtol=1e-4)
 
@@ -86,8 +86,8 @@ def test_experts_that_are_quantized_run_one_by_one_whoever_computes():
     tokens = tokens_of(2, 5)
     assert all(type(layer.feedforward) is GroupedMoE for layer in model.layers)
     expected = quantize_model(tiny_model(n_experts=3, experts_per_token=2).float(), 8)(tokens)
-    before = kernels.use("triton")
+    before = kernels.set_backend("triton")
     try:
         assert torch.equal(quantize_model(model, 8)(tokens), expected), "an expert of codes has no place in the kernel"
     finally:
-        kernels.use(before)
+        kernels.set_backend(before)

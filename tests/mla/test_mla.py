@@ -603,7 +603,7 @@ def test_a_latent_model_generates():
     assert_refuses("ragged", model.generate, [[1, 2], [3]], 4)
 
 
-@pytest.mark.parametrize("options", [{}, {"max_tokens_per_step": 3}, {"plain": True}, {"draft": "prompt lookup"}])
+@pytest.mark.parametrize("options", [{}, {"max_tokens_per_step": 3}, {"plain": True}, {"draft": "prompt-lookup"}])
 def test_a_latent_model_is_served_from_blocks_of_one_head(options):
     # Three lengths, one text twice, so that the prefix cache has something to give; 3 tokens a pass make chunks.
     model, prompts = latent_model(), [[1, 2, 3, 4, 5, 6, 7], [8, 9], [1, 2, 3, 4, 5, 6, 7]]

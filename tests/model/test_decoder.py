@@ -10,10 +10,10 @@ from tiny_models import tiny_config, tiny_model, tokens_of
 
 from nanolm.cache import KVCache, RaggedKVCache
 from nanolm.checkpoint import to_hf_tensors
-from nanolm.model import NanoLM
-from nanolm.sampling import Dice, Sampling
+from nanolm.model import NanoLM, decoder
+from nanolm.sampling import Rng, SamplingParams
 
-GREEDY = Sampling(temperature=0.0)
+GREEDY = SamplingParams(temperature=0.0)
 
 # --- forward -----------------------------------------------------------------------------------------------------
 
@@ -299,7 +299,7 @@ def test_stream_stops_after_the_end_token(impl):
 )
 def test_stream_takes_its_end_tokens_from_the_request_first(impl, end_tokens, length):
     model = scripted(impl, eos_token_ids=(2,))
-    sampling = Sampling(temperature=0.0, end_tokens=end_tokens)
+    sampling = SamplingParams(temperature=0.0, end_tokens=end_tokens)
     text = [step[0] for step in steps_of(model.stream([[1, 2, 3]], 6, sampling))]
     right = scripted_text([1, 2, 3], 6)[:length]
     assert text[:length] == right or right[: len(text)] == text, (
@@ -330,53 +330,47 @@ def test_stream_draws_with_the_dice_it_is_given(impl):
             return 6
 
     drawn = []
-    steps = steps_of(scripted(impl).stream([PROMPT], 3, Sampling(temperature=1.0), CertainDice()))
+    steps = steps_of(scripted(impl).stream([PROMPT], 3, SamplingParams(temperature=1.0), CertainDice()))
     assert steps == [[6], [6], [6]] and drawn == [11, 11, 11], (
-        f"{steps}: at temperature 1 each token is one categorical of `dice` over the whole vocabulary"
+        f"{steps}: at temperature 1 each token is one categorical of `rng` over the whole vocabulary"
     )
 
 
-@pytest.mark.exercise("NanoLM.generate")
-def test_generate_returns_the_new_tokens_only(impl):
-    text = scripted(impl).generate(PROMPT, 6)
+def test_generate_returns_the_new_tokens_only():
+    text = scripted(decoder).generate(PROMPT, 6)
     assert text != PROMPT + scripted_text(PROMPT, 6), "the prompt came back too: return the new tokens only"
     assert text == scripted_text(PROMPT, 6)
 
 
-@pytest.mark.exercise("NanoLM.generate")
-def test_generate_is_prefill_then_decode(impl):
+def test_generate_is_prefill_then_decode():
     # 8 positions of prompt, then 15 of the 16 new tokens: 23, against 8 + 9 + … + 23 = 248 without a cache.
-    model = scripted(impl)
+    model = scripted(decoder)
     model.generate(PROMPT, 16)
     assert sum(positions_run(model)) == 23, f"{sum(positions_run(model))} positions were run, in {positions_run(model)}"
 
 
-@pytest.mark.exercise("NanoLM.generate")
-def test_generate_gives_a_list_for_one_prompt_and_lists_for_a_batch(impl):
-    one, batch = scripted(impl).generate([5, 6], 2), scripted(impl).generate([[5, 6]], 2)
+def test_generate_gives_a_list_for_one_prompt_and_lists_for_a_batch():
+    one, batch = scripted(decoder).generate([5, 6], 2), scripted(decoder).generate([[5, 6]], 2)
     assert one == scripted_text([5, 6], 2), f"one sequence gives one list of ids, not {one}"
     assert batch == [scripted_text([5, 6], 2)], f"a batch of one gives a list with one list, not {batch}"
 
 
-@pytest.mark.exercise("NanoLM.generate")
-def test_generate_leaves_out_what_comes_after_a_row_s_end(impl):
-    texts = scripted(impl, eos_token_ids=(2,)).generate([[1, 2, 3], [4]], 5)
+def test_generate_leaves_out_what_comes_after_a_row_s_end():
+    texts = scripted(decoder, eos_token_ids=(2,)).generate([[1, 2, 3], [4]], 5)
     assert None not in texts[0], "None means that a row has ended; it is no token"
     assert texts == [[0, 3, 2], [1, 4, 3, 1, 7]]
 
 
-@pytest.mark.exercise("NanoLM.generate")
-def test_generate_hands_each_step_to_on_token_as_it_comes(impl):
-    model, steps = scripted(impl, eos_token_ids=(2,)), []
+def test_generate_hands_each_step_to_on_token_as_it_comes():
+    model, steps = scripted(decoder, eos_token_ids=(2,)), []
     model.generate([[1, 2, 3], [4]], 5, on_token=lambda step: steps.append((len(model.passes), list(step))))
     assert [step for _, step in steps] == [[0, 1], [3, 4], [2, 3], [None, 1], [None, 7]]
     assert [passes for passes, _ in steps] == [1, 2, 3, 4, 5], "on_token is called after every pass, not at the end"
 
 
-@pytest.mark.exercise("NanoLM.generate")
-def test_generate_of_no_new_tokens_is_empty(impl):
-    assert scripted(impl).generate(PROMPT, 0) == []
-    assert scripted(impl).generate([PROMPT, PROMPT], 0) == [[], []]
+def test_generate_of_no_new_tokens_is_empty():
+    assert scripted(decoder).generate(PROMPT, 0) == []
+    assert scripted(decoder).generate([PROMPT, PROMPT], 0) == [[], []]
 
 
 BAD_REQUESTS = [
@@ -389,10 +383,9 @@ BAD_REQUESTS = [
 ]
 
 
-@pytest.mark.exercise("NanoLM.generate")
 @pytest.mark.parametrize(("prompt", "n", "names"), [case[:3] for case in BAD_REQUESTS])
-def test_generate_refuses_a_bad_request(impl, prompt, n, names):
-    assert_refuses(names, scripted(impl).generate, prompt, n)
+def test_generate_refuses_a_bad_request(prompt, n, names):
+    assert_refuses(names, scripted(decoder).generate, prompt, n)
 
 
 @pytest.mark.exercise("NanoLM.stream")
@@ -408,9 +401,8 @@ def test_a_bad_request_is_refused_with_its_name_and_what_is_allowed(prompt, n, _
         tiny_model().generate(prompt, n)
 
 
-@pytest.mark.exercise("NanoLM.generate")
-def test_generate_may_fill_the_context_to_the_last_position(impl):
-    assert len(scripted(impl).generate([1] * 60, 4)) == 4
+def test_generate_may_fill_the_context_to_the_last_position():
+    assert len(scripted(decoder).generate([1] * 60, 4)) == 4
 
 
 # --- generate, on a real model -----------------------------------------------------------------------------------
@@ -430,29 +422,29 @@ def test_greedy_text_equals_the_largest_score_of_fresh_full_passes():
 
 
 def test_sampled_text_equals_draws_from_fresh_full_passes():
-    model, prompt, dice = tiny_model(), tokens_of(5).tolist(), Dice(seed=3)
-    expected = full_pass_text(model, prompt, 8, lambda s: dice.categorical(torch.softmax(s / 1.5, dim=-1)))
-    assert model.generate(prompt, 8, Sampling(temperature=1.5), Dice(seed=3)) == expected
+    model, prompt, rng = tiny_model(), tokens_of(5).tolist(), Rng(seed=3)
+    expected = full_pass_text(model, prompt, 8, lambda s: rng.categorical(torch.softmax(s / 1.5, dim=-1)))
+    assert model.generate(prompt, 8, SamplingParams(temperature=1.5), Rng(seed=3)) == expected
 
 
 def test_sampled_text_repeats_with_the_seed():
-    model, sampling = tiny_model(), Sampling(temperature=2.0)
-    texts = [model.generate([1, 2], 20, sampling, Dice(seed)) for seed in (1, 1, 2)]
+    model, sampling = tiny_model(), SamplingParams(temperature=2.0)
+    texts = [model.generate([1, 2], 20, sampling, Rng(seed)) for seed in (1, 1, 2)]
     assert texts[0] == texts[1], "the same seed gave two texts"
     assert texts[0] != texts[2], "two seeds gave one text: is the seed used?"
 
 
 def test_a_stream_and_a_generation_are_the_same_text():
-    model, prompts, sampling = tiny_model(), [[1, 2, 3], [4]], Sampling(temperature=1.0, top_k=5, top_p=0.9)
-    streamed = list(model.stream(prompts, 7, sampling, Dice(seed=5)))
-    texts = model.generate(prompts, 7, sampling, Dice(seed=5))
+    model, prompts, sampling = tiny_model(), [[1, 2, 3], [4]], SamplingParams(temperature=1.0, top_k=5, top_p=0.9)
+    streamed = list(model.stream(prompts, 7, sampling, Rng(seed=5)))
+    texts = model.generate(prompts, 7, sampling, Rng(seed=5))
     assert [list(row) for row in zip(*streamed, strict=True)] == texts
 
 
 def test_rows_of_unequal_length_that_end_early_equal_each_row_alone():
     model = tiny_model(max_positions=64)
     prompts = [tokens_of(n, seed=s).tolist() for n, s in ((9, 1), (2, 2), (5, 3), (1, 4))]
-    sampling = Sampling(temperature=0.0, end_tokens=(model.generate(prompts[1], 3)[2],))
+    sampling = SamplingParams(temperature=0.0, end_tokens=(model.generate(prompts[1], 3)[2],))
     alone = [model.generate(prompt, 12, sampling) for prompt in prompts]
     assert len({len(text) for text in alone}) > 1, "the rows must end at different steps for this test to mean anything"
     assert model.generate(prompts, 12, sampling) == alone, "a row's text depends on the rows beside it"

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from refusal import assert_refuses
 
+from nanolm.model import tiny_decoder
+
 PROMPT = [3, 17, 4, 30, 9, 0, 21, 12]  # 8 tokens
 
 
@@ -86,9 +88,8 @@ def filled_cache(impl, decoder, tokens):
 # --- causal_attention --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.exercise("causal_attention")
 @pytest.mark.parametrize(("T", "S"), [(5, 5), (1, 6), (3, 6), (1, 1)])
-def test_causal_attention_equals_one_softmax_for_each_query(impl, T, S):
+def test_causal_attention_equals_one_softmax_for_each_query(T, S):
     q, k, v = random(T, 4, seed=1), random(S, 4, seed=2), random(S, 4, seed=3)
 
     def each(sees, scale=None):
@@ -107,16 +108,15 @@ def test_causal_attention_equals_one_softmax_for_each_query(impl, T, S):
         "scores divided by D, not by its root": each(right, scale=4.0),
         "the weights do not add up to 1: divide the exponentials by their sum": each(right) * sums,
     }
-    got = impl.causal_attention(q, k, v)
+    got = tiny_decoder.causal_attention(q, k, v)
     assert np.shape(got) == (T, 4), f"shape {np.shape(got)} came back, not (T, D) = {(T, 4)}"
     assert close(got, each(right)), name_the_mistake(got, suspects, "this is not softmax(q·kᵀ / √D)·v, causal")
 
 
-@pytest.mark.exercise("causal_attention")
-def test_causal_attention_does_not_overflow_on_large_scores(impl):
+def test_causal_attention_does_not_overflow_on_large_scores():
     # Scores (2000, 0): the first key has all the weight. exp(2000) is infinite, and ∞ / ∞ is not a number.
     with np.errstate(all="ignore"):
-        got = impl.causal_attention(np.array([[2000.0]]), np.array([[1.0], [0.0]]), np.array([[7.0], [3.0]]))
+        got = tiny_decoder.causal_attention(np.array([[2000.0]]), np.array([[1.0], [0.0]]), np.array([[7.0], [3.0]]))
     assert np.isfinite(got).all(), "overflow: subtract each row's largest score before the exponential"
     assert close(got, [[7.0]])
 
@@ -124,10 +124,9 @@ def test_causal_attention_does_not_overflow_on_large_scores(impl):
 # --- forward_full ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.exercise("TinyDecoder.forward_full")
 @pytest.mark.parametrize("n_layers", [1, 2])
-def test_forward_full_equals_the_sums_by_hand(impl, n_layers):
-    decoder = impl.TinyDecoder(n_layers=n_layers)
+def test_forward_full_equals_the_sums_by_hand(n_layers):
+    decoder = tiny_decoder.TinyDecoder(n_layers=n_layers)
     last = len(PROMPT) - 1
     suspects = {
         "no mask: a position must not see the ones after it": by_hand(decoder, PROMPT, sees=lambda t: range(last + 1)),
@@ -143,10 +142,9 @@ def test_forward_full_equals_the_sums_by_hand(impl, n_layers):
     assert close(got, by_hand(decoder, PROMPT).scores), mistake
 
 
-@pytest.mark.exercise("TinyDecoder.forward_full")
-def test_forward_full_with_a_cache_gives_the_same_scores_and_fills_it(impl):
-    decoder = impl.TinyDecoder(n_layers=2)
-    cache, hand = filled_cache(impl, decoder, []), by_hand(decoder, PROMPT)
+def test_forward_full_with_a_cache_gives_the_same_scores_and_fills_it():
+    decoder = tiny_decoder.TinyDecoder(n_layers=2)
+    cache, hand = filled_cache(tiny_decoder, decoder, []), by_hand(decoder, PROMPT)
     got = decoder.forward_full(PROMPT, cache)
     assert close(got, hand.scores), "with a cache the scores are other ones than without"
     assert cache.length != 0, "cache not advanced: after the last layer its length is T"
@@ -159,9 +157,8 @@ def test_forward_full_with_a_cache_gives_the_same_scores_and_fills_it(impl):
     assert (cache.keys[:, 8:] == 50).all() and (cache.values[:, 8:] == 50).all(), "written beyond the 8 positions"
 
 
-@pytest.mark.exercise("TinyDecoder.forward_full")
-def test_forward_full_is_one_pass_that_projects_each_position_once_a_layer(impl):
-    decoder = impl.TinyDecoder(n_layers=2)
+def test_forward_full_is_one_pass_that_projects_each_position_once_a_layer():
+    decoder = tiny_decoder.TinyDecoder(n_layers=2)
     decoder.forward_full(PROMPT, decoder.new_cache())
     work = decoder.work
     assert work.passes == 1, f"{work.passes} passes: call `embed` once, with all tokens"
@@ -169,10 +166,9 @@ def test_forward_full_is_one_pass_that_projects_each_position_once_a_layer(impl)
     assert (work.positions_run, work.kv_projections) == (8, 32)
 
 
-@pytest.mark.exercise("TinyDecoder.forward_full")
-def test_forward_full_refuses_a_cache_that_holds_something(impl):
-    decoder = impl.TinyDecoder()
-    cache = filled_cache(impl, decoder, PROMPT)
+def test_forward_full_refuses_a_cache_that_holds_something():
+    decoder = tiny_decoder.TinyDecoder()
+    cache = filled_cache(tiny_decoder, decoder, PROMPT)
     with pytest.raises(ValueError, match="cache"):
         decoder.forward_full([1, 2], cache)
 
@@ -180,18 +176,16 @@ def test_forward_full_refuses_a_cache_that_holds_something(impl):
 # --- new_cache ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.exercise("TinyDecoder.new_cache")
-def test_new_cache_is_empty_and_has_a_place_for_every_layer_and_position(impl):
-    cache = impl.TinyDecoder(d_model=6, n_layers=2, capacity=5).new_cache()
+def test_new_cache_is_empty_and_has_a_place_for_every_layer_and_position():
+    cache = tiny_decoder.TinyDecoder(d_model=6, n_layers=2, capacity=5).new_cache()
     assert cache.length == 0, "a new cache holds nothing yet"
     for name, array in (("keys", cache.keys), ("values", cache.values)):
         assert array.shape == (2, 5, 6), f"{name} has shape {array.shape}, not (L, capacity, D) = (2, 5, 6)"
         assert array.dtype == np.float64, f"{name} is {array.dtype}; the decoder computes in float64"
 
 
-@pytest.mark.exercise("TinyDecoder.new_cache")
-def test_new_cache_shares_nothing_with_another(impl):
-    decoder = impl.TinyDecoder()
+def test_new_cache_shares_nothing_with_another():
+    decoder = tiny_decoder.TinyDecoder()
     one, other = decoder.new_cache(), decoder.new_cache()
     assert one is not other, "cache shared between calls: every text needs one of its own"
     assert not np.shares_memory(one.keys, one.values), "keys and values are one array: the values overwrite the keys"

@@ -55,5 +55,5 @@ def test_planting_changes_the_engine_for_the_length_of_a_with_and_no_longer():
     [("no such text", "occurs 0 times"), ("return", "occurs [0-9]+ times"), ("γ tokens,", "changes no")],
 )
 def test_a_mistake_that_is_planted_nowhere_or_in_two_places_is_refused(old, complaint):
-    with pytest.raises(ValueError, match=complaint), planted("speculative/generate.py", old, "x"):
+    with pytest.raises(ValueError, match=complaint), planted("speculative/acceptance.py", old, "x"):
         pass

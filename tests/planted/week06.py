@@ -405,8 +405,8 @@ _PLANTED = [
     (
         "engine/engine.py",
         "dice shared between requests",
-        "next(self._ids), Dice(seed), ",
-        "next(self._ids), self.__dict__.setdefault('dice', Dice(seed)), ",
+        "next(self._ids), Rng(seed), ",
+        "next(self._ids), self.__dict__.setdefault('rng', Rng(seed)), ",
         "test_two_requests_with_one_seed_write_one_text",
         "dice shared between requests",
     ),

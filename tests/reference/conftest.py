@@ -28,8 +28,8 @@ class Pair(NamedTuple):
 
     def prompt(self, n_tokens: int, seed: int = 0) -> list[int]:
         """Return token ids that the model itself writes: a trained one is sure of some and torn over others."""
-        rules = nanolm.sampling.Sampling(temperature=1.0, end_tokens=())
-        return [0, *self.ours.generate([0], n_tokens - 1, rules, nanolm.sampling.Dice(seed))]
+        rules = nanolm.sampling.SamplingParams(temperature=1.0, end_tokens=())
+        return [0, *self.ours.generate([0], n_tokens - 1, rules, nanolm.sampling.Rng(seed))]
 
     def their_greedy(self, prompt: list[int], n_tokens: int, end: int | None = None, **options) -> list[int]:
         """Return transformers' new tokens; `end` None switches the end token off."""

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from nanolm.sampling import Sampling
+from nanolm.sampling import SamplingParams
 from nanolm.speculative import speculate
 
-WITHOUT_END = Sampling(temperature=0.0, end_tokens=())
+WITHOUT_END = SamplingParams(temperature=0.0, end_tokens=())
 
 
 @pytest.mark.parametrize("n_tokens", [1, 7, 600])
@@ -40,7 +40,7 @@ def test_greedy_text_stops_at_the_same_end_token(pair):
     # An end token that surely comes: the last to appear for the first time in the greedy text.
     text = pair.ours.generate(prompt, 200, WITHOUT_END)
     end = list(dict.fromkeys(text))[-1]
-    ours = pair.ours.generate(prompt, 200, Sampling(temperature=0.0, end_tokens=(end,)))
+    ours = pair.ours.generate(prompt, 200, SamplingParams(temperature=0.0, end_tokens=(end,)))
     assert ours == text[: text.index(end) + 1]
     pair.assert_same_text(prompt, ours, pair.their_greedy(prompt, 200, end))
 
@@ -48,7 +48,7 @@ def test_greedy_text_stops_at_the_same_end_token(pair):
 def test_greedy_text_with_the_checkpoint_s_own_end_token_is_identical(pair):
     (end,) = pair.ours.config.eos_token_ids
     prompt = pair.prompt(30, seed=1)
-    ours = pair.ours.generate(prompt, 200, Sampling(temperature=0.0))
+    ours = pair.ours.generate(prompt, 200, SamplingParams(temperature=0.0))
     pair.assert_same_text(prompt, ours, pair.their_greedy(prompt, 200, end))
 
 

@@ -1,10 +1,10 @@
-"""`nanolm/dice.py`: the two random choices, by frequency (chernoff.py counts the false alarms) and at their edges."""
+"""`nanolm/rng.py`: the two random choices, by frequency (chernoff.py counts the false alarms) and at their edges."""
 
 import pytest
 import torch
 from chernoff import assert_sampled_from
 
-from nanolm.sampling import Dice
+from nanolm.sampling import Rng
 
 # What torch.rand can return in float64: 0 and the largest number below 1.
 LOWEST, HIGHEST = 0.0, 1 - 2**-53
@@ -29,11 +29,11 @@ def vector(*numbers, dtype=torch.float64):
 
 
 def test_bernoulli_of_zero_is_never_true_and_of_one_always():
-    dice = Dice(seed=1)
-    assert not any(dice.bernoulli(0.0) for _ in range(10_000)), (
+    rng = Rng(seed=1)
+    assert not any(rng.bernoulli(0.0) for _ in range(10_000)), (
         "probability 0 came true: compare u < prob, not u <= prob"
     )
-    assert all(dice.bernoulli(1.0) for _ in range(10_000)), "probability 1 failed"
+    assert all(rng.bernoulli(1.0) for _ in range(10_000)), "probability 1 failed"
 
 
 @pytest.mark.parametrize(
@@ -43,14 +43,14 @@ def test_bernoulli_of_zero_is_never_true_and_of_one_always():
 def test_bernoulli_is_exact_at_its_edges(rand_returns, uniform, prob, result):
     # u lies in [0, 1): u < prob is never true at 0 and always at 1. p/q may exceed 1.
     rand_returns(uniform)
-    assert Dice().bernoulli(prob) is result, f"u = {uniform!r} with probability {prob}"
+    assert Rng().bernoulli(prob) is result, f"u = {uniform!r} with probability {prob}"
 
 
 @pytest.mark.parametrize("prob", [0.5, 0.03, 0.999])
 def test_bernoulli_comes_true_with_its_probability(prob):
     # 60,000 draws and δ = 1e-6: right dice fail less than once in a million runs, and this seed is fixed.
-    dice = Dice(seed=2)
-    true = sum(dice.bernoulli(prob) for _ in range(60_000))
+    rng = Rng(seed=2)
+    true = sum(rng.bernoulli(prob) for _ in range(60_000))
     assert_sampled_from([60_000 - true, true], [1 - prob, prob], "bernoulli")
 
 
@@ -61,9 +61,9 @@ def test_categorical_draws_each_index_with_its_probability():
     # K = 7 cells, n = 60,000, δ = 1e-6: n·KL may reach ln(2·7/1e-6) = 16.5 in a cell; a false alarm is less likely
     # than 1 in a million. The two cells of probability 0 must stay empty.
     probs = [0.4, 0.0, 0.3, 0.2, 0.0, 0.0995, 0.0005]
-    dice, counts = Dice(seed=3), [0] * 7
+    rng, counts = Rng(seed=3), [0] * 7
     for _ in range(60_000):
-        counts[dice.categorical(vector(*probs))] += 1
+        counts[rng.categorical(vector(*probs))] += 1
     assert_sampled_from(counts, probs, "categorical")
 
 
@@ -72,8 +72,8 @@ def test_categorical_draws_each_index_with_its_probability():
 def test_categorical_never_draws_a_zero(rand_returns, probs, uniform):
     if uniform is not None:
         rand_returns(*[uniform] * 1000)
-    dice = Dice(seed=4)
-    drawn = {dice.categorical(vector(*probs)) for _ in range(1000)}
+    rng = Rng(seed=4)
+    drawn = {rng.categorical(vector(*probs)) for _ in range(1000)}
     zeros = [index for index in drawn if probs[index] == 0]
     assert not zeros, f"index {zeros} of {probs} has probability 0 and was drawn (at u = {uniform})"
 
@@ -84,54 +84,54 @@ def test_categorical_never_draws_a_zero(rand_returns, probs, uniform):
 def test_categorical_gives_each_index_an_interval_closed_below(rand_returns, uniform, index):
     # Running totals 0.25, 0.75, 1, all exact in binary: index 1 owns [0.25, 0.75), which is 0.5 wide.
     rand_returns(uniform)
-    assert Dice().categorical(vector(0.25, 0.5, 0.25)) == index
+    assert Rng().categorical(vector(0.25, 0.5, 0.25)) == index
 
 
 def test_categorical_ends_on_a_possible_index_when_rounding_overshoots(rand_returns):
     # u = 1 cannot come from torch.rand; a product rounded up to the last total amounts to the same.
     rand_returns(1.0)
-    assert Dice().categorical(vector(0.5, 0.5, 0.0)) == 1
+    assert Rng().categorical(vector(0.5, 0.5, 0.0)) == 1
 
 
 def test_categorical_of_a_sum_slightly_off_one_favours_no_index(rand_returns):
     # Total 0.5: u is scaled by it, so that index 0 owns u below 0.2/0.5 = 0.4.
     for uniform, index in ((0.39, 0), (0.41, 1), (HIGHEST, 1)):
         rand_returns(uniform)
-        assert Dice().categorical(vector(0.2, 0.3)) == index
+        assert Rng().categorical(vector(0.2, 0.3)) == index
 
 
 def test_categorical_adds_float32_probabilities_in_float64(rand_returns):
     # Running totals 1, 1 + 2^-25, 1 + 2^-24: in float32 all three are 1, and index 1 would own nothing.
     rand_returns((1 + 2**-26) / (1 + 2**-24))
     tail = vector(1.0, 2**-25, 2**-25, dtype=torch.float32)
-    assert Dice().categorical(tail) == 1, "the running total was rounded to float32: small probabilities vanish"
+    assert Rng().categorical(tail) == 1, "the running total was rounded to float32: small probabilities vanish"
 
 
 def test_categorical_returns_a_python_int():
-    assert type(Dice(seed=0).categorical(vector(0.5, 0.5))) is int
+    assert type(Rng(seed=0).categorical(vector(0.5, 0.5))) is int
 
 
 # --- seeds -------------------------------------------------------------------------------------------------------
 
 
-def draws(dice, n=50):
-    return [(dice.bernoulli(0.5), dice.categorical(torch.full((10,), 0.1))) for _ in range(n)]
+def draws(rng, n=50):
+    return [(rng.bernoulli(0.5), rng.categorical(torch.full((10,), 0.1))) for _ in range(n)]
 
 
 def test_one_seed_gives_one_sequence():
-    assert draws(Dice(seed=7)) == draws(Dice(seed=7))
-    assert draws(Dice(seed=7)) != draws(Dice(seed=8))
+    assert draws(Rng(seed=7)) == draws(Rng(seed=7))
+    assert draws(Rng(seed=7)) != draws(Rng(seed=8))
 
 
 def test_dice_without_a_seed_differ():
     # 50 draws of 20 equally likely outcomes agree by chance with probability 20^-50.
-    assert draws(Dice()) != draws(Dice())
+    assert draws(Rng()) != draws(Rng())
 
 
 def test_dice_and_torch_s_own_randomness_leave_each_other_alone():
     torch.manual_seed(1)
-    first = draws(Dice(seed=7))
+    first = draws(Rng(seed=7))
     after = torch.rand(3)
     torch.manual_seed(1)
     assert torch.equal(torch.rand(3), after), "the dice used up torch's global random numbers"
-    assert draws(Dice(seed=7)) == first, "torch.manual_seed changed the dice: they need a generator of their own"
+    assert draws(Rng(seed=7)) == first, "torch.manual_seed changed the dice: they need a generator of their own"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from refusal import assert_refuses
 
 from nanolm import sampling
-from nanolm.sampling import Dice, Sampling
+from nanolm.sampling import Rng, SamplingParams
 
 INF, NAN = math.inf, math.nan
 
@@ -372,19 +372,19 @@ def test_top_p_filter_leaves_its_argument_alone(impl):
     assert torch.equal(probs, worked()), "the probabilities were changed in place"
 
 
-# --- Sampling.probs ----------------------------------------------------------------------------------------------
+# --- SamplingParams.probs ----------------------------------------------------------------------------------------
 
 
 def probs_by_rule(impl, probs, **rules):
-    """What Sampling.probs makes of logits that are the logarithms of probs."""
+    """What SamplingParams.probs makes of logits that are the logarithms of probs."""
     try:
-        return impl.Sampling(**rules).probs(vector(*probs).log())
+        return impl.SamplingParams(**rules).probs(vector(*probs).log())
     except TypeError as error:
         said = str(error)
     return pytest.fail(f"with {rules or 'no rule'} it stops ({said}): a filter that is None is left out")
 
 
-@pytest.mark.exercise("Sampling.probs")
+@pytest.mark.exercise("SamplingParams.probs")
 def test_probs_hands_top_p_the_renormalised_probabilities(impl):
     # After top-k 3: 0.526, 0.316, 0.158. The first two total 0.842 ≥ 0.84 and stay: 0.625, 0.375. Unnormalised they
     # total 0.8, and the third would stay too.
@@ -396,7 +396,7 @@ def test_probs_hands_top_p_the_renormalised_probabilities(impl):
     assert close(actual, [0.625, 0.375, 0, 0]), f"k = 3, then p = 0.84 leave (0.625, 0.375), not {actual.tolist()}"
 
 
-@pytest.mark.exercise("Sampling.probs")
+@pytest.mark.exercise("SamplingParams.probs")
 def test_probs_applies_the_temperature_before_the_filters(impl):
     # At T = 2 the probabilities go with their roots: 0.7071, 0.5477, 0.3873, 0.2236 of 1.8657 are 0.379, 0.294,
     # 0.208, 0.120. Two of them total 0.673, so p = 0.7 keeps three, in shares 0.7071, 0.5477, 0.3873 of 1.6421.
@@ -410,7 +410,7 @@ def test_probs_applies_the_temperature_before_the_filters(impl):
     )
 
 
-@pytest.mark.exercise("Sampling.probs")
+@pytest.mark.exercise("SamplingParams.probs")
 def test_probs_applies_top_k_before_top_p(impl):
     # Top-p first: 0.4 + 0.35 = 0.75 ≥ 0.7 keeps two, and top-k 2 changes nothing. Top-k first: 0.4/0.75 = 0.533.
     actual = probs_by_rule(impl, (0.4, 0.35, 0.25), top_k=2, top_p=0.53)
@@ -432,16 +432,18 @@ RULES = [
 ]
 
 
-@pytest.mark.exercise("Sampling.probs")
+@pytest.mark.exercise("SamplingParams.probs")
 @pytest.mark.parametrize(("rules", "expected"), RULES, ids=str)
 def test_probs_applies_each_rule_that_is_given(impl, rules, expected):
     actual = probs_by_rule(impl, (0.5, 0.3, 0.15, 0.05), **rules)
     assert close(actual, expected), f"{rules or 'no rule'} should leave {expected}, not {actual.tolist()}"
 
 
-@pytest.mark.exercise("Sampling.probs")
+@pytest.mark.exercise("SamplingParams.probs")
 def test_probs_at_temperature_zero_are_certain_whatever_the_filters(impl):
-    actual = impl.Sampling(temperature=0.0, top_k=2, top_p=0.9).probs(torch.tensor([[1.0, 3.0, 2.0], [0.0, 0.0, -INF]]))
+    actual = impl.SamplingParams(temperature=0.0, top_k=2, top_p=0.9).probs(
+        torch.tensor([[1.0, 3.0, 2.0], [0.0, 0.0, -INF]])
+    )
     assert actual.tolist() == [[0, 1, 0], [1, 0, 0]], f"temperature 0 leaves one token a row, not {actual.tolist()}"
 
 
@@ -449,7 +451,7 @@ def test_probs_at_temperature_zero_are_certain_whatever_the_filters(impl):
 
 
 class RecordingDice:
-    """Dice that take the last possible index, and remember the distribution they were handed."""
+    """Rng that take the last possible index, and remember the distribution they were handed."""
 
     def __init__(self):
         self.seen = []
@@ -467,20 +469,20 @@ class RecordingDice:
 @pytest.mark.exercise("sample_next")
 @pytest.mark.parametrize(("rules", "expected"), RULES, ids=str)
 def test_sample_next_draws_from_what_the_rules_leave(impl, rules, expected):
-    dice = RecordingDice()
-    impl.sample_next(vector(0.5, 0.3, 0.15, 0.05).log()[None], Sampling(**rules), dice)
-    assert len(dice.seen) == 1, f"{len(dice.seen)} draws were made for one token, all from `dice`: one is needed"
-    assert close(vector(*dice.seen[0]), expected), (
-        f"{rules or 'no rule'} should leave {expected}; `dice.categorical` was handed {dice.seen[0]}"
+    rng = RecordingDice()
+    impl.sample_next(vector(0.5, 0.3, 0.15, 0.05).log()[None], SamplingParams(**rules), rng)
+    assert len(rng.seen) == 1, f"{len(rng.seen)} draws were made for one token, all from `rng`: one is needed"
+    assert close(vector(*rng.seen[0]), expected), (
+        f"{rules or 'no rule'} should leave {expected}; `rng.categorical` was handed {rng.seen[0]}"
     )
 
 
 @pytest.mark.exercise("sample_next")
 def test_sample_next_draws_once_for_each_row_in_order(impl):
     logits = torch.stack([vector(0.2, 0.8, 0.0), vector(1.0, 0.0, 0.0), vector(0.1, 0.2, 0.7)]).log()
-    dice = RecordingDice()
-    tokens = impl.sample_next(logits, Sampling(), dice)
-    assert [round(row[0], 6) for row in dice.seen] == [0.2, 1.0, 0.1], "one draw for each row, the first row first"
+    rng = RecordingDice()
+    tokens = impl.sample_next(logits, SamplingParams(), rng)
+    assert [round(row[0], 6) for row in rng.seen] == [0.2, 1.0, 0.1], "one draw for each row, the first row first"
     assert isinstance(tokens, torch.Tensor), f"the result is a tensor of ids, not a {type(tokens).__name__}"
     assert tokens.shape == (3,), f"one id a row, (B,) = (3,), not {tuple(tokens.shape)}"
     assert not tokens.is_floating_point(), f"ids are whole numbers, not {tokens.dtype}"
@@ -489,10 +491,10 @@ def test_sample_next_draws_once_for_each_row_in_order(impl):
 
 @pytest.mark.exercise("sample_next")
 def test_sample_next_at_temperature_zero_is_greedy_and_uses_no_randomness(impl):
-    dice = RecordingDice()
+    rng = RecordingDice()
     logits = torch.tensor([[1.0, 3.0, 2.0], [5.0, 5.0, 5.0], [-INF, -INF, -9.0]])
-    tokens = impl.sample_next(logits, Sampling(temperature=0.0, top_k=1, top_p=0.5), dice)
-    assert not dice.seen, "greedy needs no dice: a seeded run would change with the temperature of another request"
+    tokens = impl.sample_next(logits, SamplingParams(temperature=0.0, top_k=1, top_p=0.5), rng)
+    assert not rng.seen, "greedy needs no dice: a seeded run would change with the temperature of another request"
     assert tokens.tolist() == [1, 0, 2], "the largest logit of each row, the lowest id among equals"
     assert not tokens.is_floating_point(), f"ids are whole numbers, not {tokens.dtype}"
 
@@ -503,26 +505,26 @@ def test_sample_next_at_temperature_zero_is_greedy_and_uses_no_randomness(impl):
 def test_sample_next_refuses_scores_that_say_nothing(impl, temperature, wrong):
     # A row of -inf only, or one NaN or +inf in the second row.
     logits = torch.tensor([[1.0, 0.0], [wrong, wrong]])
-    assert_refuses("logits", lambda rows: impl.sample_next(rows, Sampling(temperature), Dice(seed=0)), logits)
+    assert_refuses("logits", lambda rows: impl.sample_next(rows, SamplingParams(temperature), Rng(seed=0)), logits)
 
 
 @pytest.mark.exercise("sample_next")
 def test_sample_next_repeats_with_the_seed(impl):
     logits = torch.zeros(40, 11)
-    first, again, other = (impl.sample_next(logits, Sampling(), Dice(seed)).tolist() for seed in (1, 1, 2))
-    assert first == again, "the same seed gave other tokens: is all randomness taken from `dice`?"
+    first, again, other = (impl.sample_next(logits, SamplingParams(), Rng(seed)).tolist() for seed in (1, 1, 2))
+    assert first == again, "the same seed gave other tokens: is all randomness taken from `rng`?"
     assert first != other, "seeds 1 and 2 gave the same 40 tokens of 11: is the draw really random?"
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Sampling(temperature=-1.0), r"temperature is -1\.0; .* 0 \(greedy\) or more"),
-        (lambda: Sampling(temperature=NAN), r"temperature is nan; it must be finite"),
-        (lambda: Sampling(temperature=INF), r"temperature is inf; it must be finite"),
-        (lambda: Sampling(top_k=0), r"top_k is 0; at least 1 token must stay \(None keeps all\)"),
-        (lambda: Sampling(top_p=0.0), r"top_p is 0\.0; it must be above 0 and at most 1"),
-        (lambda: Sampling(top_p=1.5), r"top_p is 1\.5; it must be above 0 and at most 1"),
+        (lambda: SamplingParams(temperature=-1.0), r"temperature is -1\.0; .* 0 \(greedy\) or more"),
+        (lambda: SamplingParams(temperature=NAN), r"temperature is nan; it must be finite"),
+        (lambda: SamplingParams(temperature=INF), r"temperature is inf; it must be finite"),
+        (lambda: SamplingParams(top_k=0), r"top_k is 0; at least 1 token must stay \(None keeps all\)"),
+        (lambda: SamplingParams(top_p=0.0), r"top_p is 0\.0; it must be above 0 and at most 1"),
+        (lambda: SamplingParams(top_p=1.5), r"top_p is 1\.5; it must be above 0 and at most 1"),
         (lambda: sampling.temperature_probs(vector(-INF, -INF), 1.0), r"logits hold NaN, \+inf, or a row of -inf"),
         (lambda: sampling.float32_sum([1.0, 2.0], [0, 2]), r"order is \[0, 2\]; .* each of 0 to 1 once"),
     ],
@@ -535,12 +537,12 @@ def test_a_bad_argument_is_refused_with_its_name_and_what_is_allowed(call, messa
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_scores_that_are_nan_are_refused_also_when_greedy(temperature):
     with pytest.raises(ValueError, match="logits hold NaN"):
-        sampling.sample_next(torch.tensor([[1.0, NAN, 0.0]]), Sampling(temperature), Dice(seed=0))
+        sampling.sample_next(torch.tensor([[1.0, NAN, 0.0]]), SamplingParams(temperature), Rng(seed=0))
 
 
 def test_greedy_as_a_distribution_and_as_a_pick_agree():
     logits = torch.tensor([[1.0, 3.0, 3.0], [0.0, -1.0, -INF]])
-    assert Sampling(temperature=0.0).probs(logits).tolist() == [[0, 1, 0], [1, 0, 0]]
+    assert SamplingParams(temperature=0.0).probs(logits).tolist() == [[0, 1, 0], [1, 0, 0]]
 
 
 def test_top_p_of_float32_probabilities_allows_for_float32_rounding():

@@ -9,7 +9,7 @@ import pytest
 from serving import PATIENCE_SECONDS, Gate, assert_nothing_left, random_model, until
 
 from nanolm.engine import Engine
-from nanolm.serving import Busy, EngineThread, NotServing
+from nanolm.serving import AsyncEngine, Busy, NotServing
 
 LONG = random_model(eos_token_ids=(), max_positions=2048)  # its requests go on until they are called off
 
@@ -18,7 +18,7 @@ LONG = random_model(eos_token_ids=(), max_positions=2048)  # its requests go on 
 async def running(model=None, max_waiting=64, gated=False, **options):
     engine = Engine(model or random_model(), **{"n_blocks": 64, **options})
     gate = Gate(engine) if gated else None
-    thread = EngineThread(engine, max_waiting)
+    thread = AsyncEngine(engine, max_waiting)
     thread.start()
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -33,11 +33,11 @@ def asked(prompt, max_new_tokens=8, **more):
     return {"prompt": prompt, "max_new_tokens": max_new_tokens, **more}
 
 
-async def answers(ticket):
+async def answers(group):
     """The tokens of each request of a ticket, and why it ended."""
-    texts, ends = [[] for _ in ticket.requests], [None] * len(ticket.requests)
+    texts, ends = [[] for _ in group.requests], [None] * len(group.requests)
     while None in ends:
-        index, output = await ticket.next()
+        index, output = await group.next()
         texts[index] += output.tokens
         ends[index] = output.finish_reason
     return texts, ends
@@ -48,8 +48,8 @@ def test_requests_get_the_tokens_that_the_model_writes_alone():
 
     async def scenario():
         async with running() as thread:
-            tickets = [await thread.submit([asked(prompt)]) for prompt in prompts]
-            return [(await answers(ticket))[0][0] for ticket in tickets]
+            groups = [await thread.submit([asked(prompt)]) for prompt in prompts]
+            return [(await answers(group))[0][0] for group in groups]
 
     assert asyncio.run(scenario()) == [model.generate(prompt, 8) for prompt in prompts]
 
@@ -68,13 +68,13 @@ def test_requests_of_one_ticket_are_told_apart():
 def test_the_loop_goes_on_while_a_pass_takes_long():
     async def scenario():
         async with running(gated=True) as (thread, gate):
-            ticket = await thread.submit([asked([5], 1)])
+            group = await thread.submit([asked([5], 1)])
             await gate.reached()
             for _ in range(100):  # the pass stands; the loop does not
                 await asyncio.sleep(0)
             assert thread.n_open == 1
             gate.open()
-            assert (await answers(ticket))[1] == ["length"]
+            assert (await answers(group))[1] == ["length"]
 
     asyncio.run(scenario())
 
@@ -97,11 +97,11 @@ def test_a_request_that_the_engine_refuses_is_an_error_for_its_sender_alone():
 def test_more_requests_than_may_wait_are_refused_and_taken_once_there_is_room():
     async def scenario():
         async with running(max_waiting=1, max_running=2, gated=True) as (thread, gate):
-            ticket = await thread.submit([asked([5])] * 3)
+            group = await thread.submit([asked([5])] * 3)
             with pytest.raises(Busy, match="3 requests run or wait; at most 3 may"):
                 await thread.submit([asked([5])])
             gate.open()
-            await answers(ticket)
+            await answers(group)
             await answers(await thread.submit([asked([5])]))
 
     asyncio.run(scenario())
@@ -111,14 +111,14 @@ def test_more_requests_than_may_wait_are_refused_and_taken_once_there_is_room():
 def test_an_abort_ends_a_request_and_gives_its_blocks_back(which):
     async def scenario():
         async with running(LONG, n_blocks=200, max_running=1) as thread:
-            tickets = [await thread.submit([asked([5], 2000)]), await thread.submit([asked([6], 2000)])]
-            thread.abort(tickets[which])
-            thread.abort(tickets[which])  # twice is no harm
-            _, ends = await answers(tickets[which])
+            groups = [await thread.submit([asked([5], 2000)]), await thread.submit([asked([6], 2000)])]
+            thread.abort(groups[which])
+            thread.abort(groups[which])  # twice is no harm
+            _, ends = await answers(groups[which])
             assert ends == ["abort"] and thread.n_open == 1
-            thread.abort(tickets[1 - which])
+            thread.abort(groups[1 - which])
             await until(lambda: not thread.n_open)
-            thread.abort(tickets[which])  # nor is it after the end
+            thread.abort(groups[which])  # nor is it after the end
             assert_nothing_left(thread.engine)
 
     asyncio.run(scenario())
@@ -144,11 +144,11 @@ def test_a_sender_who_is_cancelled_before_the_engine_answers_leaves_nothing():
 def test_a_deadline_ends_the_wait_and_not_the_request():
     async def scenario():
         async with running(gated=True) as (thread, gate):
-            ticket = await thread.submit([asked([5], 1)])
+            group = await thread.submit([asked([5], 1)])
             with pytest.raises(TimeoutError):
-                await ticket.next(asyncio.get_running_loop().time() + 0.01)
+                await group.next(asyncio.get_running_loop().time() + 0.01)
             gate.open()
-            assert (await answers(ticket))[1] == ["length"]
+            assert (await answers(group))[1] == ["length"]
 
     asyncio.run(scenario())
 
@@ -186,9 +186,9 @@ def test_a_pass_that_fails_ends_those_who_ran_with_an_error_and_serving_goes_on(
     asyncio.run(scenario())
 
 
-async def ticket_end(ticket):
+async def ticket_end(group):
     while True:
-        index, output = await ticket.next()
+        index, output = await group.next()
         if output.finish_reason:
             return index, output
 
@@ -247,13 +247,13 @@ def test_an_engine_that_breaks_down_tells_everybody_and_takes_nothing_more(caplo
 def test_draining_refuses_newcomers_and_lets_the_others_end():
     async def scenario():
         async with running(gated=True) as (thread, gate):
-            ticket = await thread.submit([asked([5], 8)])
+            group = await thread.submit([asked([5], 8)])
             draining = asyncio.create_task(thread.drain(10))
             await asyncio.sleep(0)
             with pytest.raises(NotServing, match="draining"):
                 await thread.submit([asked([6])])
             gate.open()
-            assert (await answers(ticket))[1] == ["length"]
+            assert (await answers(group))[1] == ["length"]
             await draining
 
     asyncio.run(scenario())
@@ -262,11 +262,11 @@ def test_draining_refuses_newcomers_and_lets_the_others_end():
 def test_what_has_not_ended_after_the_grace_period_is_aborted_with_a_reason():
     async def scenario():
         async with running(gated=True) as (thread, gate):
-            ticket = await thread.submit([asked([5], 100)])
+            group = await thread.submit([asked([5], 100)])
             await gate.reached()
             await thread.drain(0)
             gate.open()
-            _, output = await ticket_end(ticket)
+            _, output = await ticket_end(group)
             assert output.finish_reason == "abort" and "shutting down" in output.error
 
     asyncio.run(scenario())
@@ -275,11 +275,11 @@ def test_what_has_not_ended_after_the_grace_period_is_aborted_with_a_reason():
 def test_close_ends_the_thread_and_can_be_called_twice():
     async def scenario():
         async with running() as thread:
-            ticket = await thread.submit([asked([5], 100)])
+            group = await thread.submit([asked([5], 100)])
             await thread.close()
             await thread.close()
             assert thread.state == "closed"
-            assert (await ticket_end(ticket))[1].finish_reason == "abort"
+            assert (await ticket_end(group))[1].finish_reason == "abort"
             with pytest.raises(NotServing, match="closed"):
                 await thread.submit([asked([5])])
 

@@ -16,7 +16,7 @@ from serving import ALPHABET, PATIENCE_SECONDS, Gate, assert_nothing_left, rando
 from successor_model import byte_tokenizer, successor_model
 
 from nanolm.engine import Engine
-from nanolm.serving import EngineThread, Limits, WebServer, build_app, listen
+from nanolm.serving import AsyncEngine, Limits, WebServer, build_app, listen
 
 
 class Running:
@@ -24,7 +24,7 @@ class Running:
 
     def __init__(self, model, grace_seconds=0.0, max_waiting=64, **engine_options):
         self.engine = Engine(model, **{"n_blocks": 64, **engine_options})
-        self.thread = EngineThread(self.engine, max_waiting)
+        self.thread = AsyncEngine(self.engine, max_waiting)
         app = build_app(self.thread, byte_tokenizer(), "tiny", Limits(grace_seconds=grace_seconds))
         self.listener = listen("127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"

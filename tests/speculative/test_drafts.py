@@ -1,4 +1,4 @@
-"""Grades `nanolm/drafts.py`: prompt look-up by cases, the drafts by what they read and what they draw from."""
+"""Grades `nanolm/drafts.py`: prompt-lookup by cases, the drafts by what they read and what they draw from."""
 
 import math
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from refusal import assert_refuses
 from tiny_models import tiny_model, tokens_of
 
-from nanolm.sampling import Dice, Sampling
+from nanolm.sampling import Rng, SamplingParams
 from nanolm.speculative import ModelDraft, PromptLookupDraft, drafts, speculate
 
 # --- prompt_lookup -----------------------------------------------------------------------------------------------
@@ -120,14 +120,14 @@ def test_prompt_lookup_refuses_impossible_arguments(impl, gamma, max_ngram, name
 
 def test_a_lookup_draft_is_certain_of_each_guess():
     draft = PromptLookupDraft(vocab_size=6)
-    drafted, probs = draft.propose([1, 2, 3, 5, 1, 2], 2, Dice(seed=0))
+    drafted, probs = draft.propose([1, 2, 3, 5, 1, 2], 2, Rng(seed=0))
     assert drafted == [3, 5]
     assert probs.dtype == torch.float64
     assert probs.tolist() == [[0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 0, 1]]
 
 
 def test_a_lookup_draft_without_a_match_proposes_nothing():
-    drafted, probs = PromptLookupDraft(vocab_size=6).propose([1, 2, 3], 2, Dice(seed=0))
+    drafted, probs = PromptLookupDraft(vocab_size=6).propose([1, 2, 3], 2, Rng(seed=0))
     assert drafted == [] and probs.shape == (0, 6)
 
 
@@ -149,24 +149,24 @@ def fresh(model, text, temperature=1.0):
 
 
 def check_proposal(draft, text, gamma, seed, temperature):
-    drafted, probs = draft.propose(text, gamma, Dice(seed))
+    drafted, probs = draft.propose(text, gamma, Rng(seed))
     assert len(drafted) == len(probs) == gamma
-    dice, so_far = Dice(seed), list(text)
+    rng, so_far = Rng(seed), list(text)
     for guess, q in zip(drafted, probs, strict=True):
         assert close(q, fresh(DRAFT, so_far, temperature)), (
             f"after {len(so_far)} tokens the draft's distribution differs from a fresh full pass: a stale cache?"
         )
-        assert guess == dice.categorical(q), "each guess is one draw from its own distribution"
+        assert guess == rng.categorical(q), "each guess is one draw from its own distribution"
         so_far.append(guess)
     return drafted
 
 
 def test_a_model_draft_draws_each_guess_given_those_before():
-    check_proposal(ModelDraft(DRAFT, Sampling(temperature=0.8)), PROMPT, gamma=4, seed=3, temperature=0.8)
+    check_proposal(ModelDraft(DRAFT, SamplingParams(temperature=0.8)), PROMPT, gamma=4, seed=3, temperature=0.8)
 
 
 def test_a_model_draft_goes_on_after_a_rejection_as_if_it_had_never_guessed():
-    draft, sampling = ModelDraft(DRAFT, Sampling()), 1.0
+    draft, sampling = ModelDraft(DRAFT, SamplingParams()), 1.0
     drafted = check_proposal(draft, PROMPT, 4, 3, sampling)
     assert draft.length == 6 + 3, "the last guess has been read by nobody"
     text = [*PROMPT, drafted[0], (drafted[1] + 1) % 11]  # the second guess was replaced
@@ -175,14 +175,14 @@ def test_a_model_draft_goes_on_after_a_rejection_as_if_it_had_never_guessed():
 
 
 def test_a_model_draft_catches_up_when_everything_was_kept():
-    draft = ModelDraft(DRAFT, Sampling())
+    draft = ModelDraft(DRAFT, SamplingParams())
     drafted = check_proposal(draft, PROMPT, 3, 5, 1.0)
     check_proposal(draft, [*PROMPT, *drafted, 9], 2, 6, 1.0)  # the bonus token, and the last guess it had not read
 
 
 def test_a_model_draft_of_nothing_reads_nothing():
-    draft = ModelDraft(DRAFT, Sampling())
-    drafted, probs = draft.propose(PROMPT, 0, Dice(seed=0))
+    draft = ModelDraft(DRAFT, SamplingParams())
+    drafted, probs = draft.propose(PROMPT, 0, Rng(seed=0))
     assert drafted == [] and len(probs) == 0 and draft.length == 0 and draft.session.passes == 0
 
 
@@ -197,9 +197,11 @@ def test_greedy_speculation_writes_the_target_s_own_text(draft, gamma):
     assert stats.new_tokens == 20
 
 
-@pytest.mark.parametrize("sampling", [Sampling(temperature=1.0), Sampling(temperature=0.7, top_k=5, top_p=0.9)])
+@pytest.mark.parametrize(
+    "sampling", [SamplingParams(temperature=1.0), SamplingParams(temperature=0.7, top_k=5, top_p=0.9)]
+)
 def test_a_draft_equal_to_the_target_is_always_kept(sampling):
-    tokens, stats = speculate(TARGET, TARGET, PROMPT, 20, gamma=4, sampling=sampling, dice=Dice(seed=1))
+    tokens, stats = speculate(TARGET, TARGET, PROMPT, 20, gamma=4, sampling=sampling, rng=Rng(seed=1))
     assert len(tokens) == 20 and stats.acceptance_rate == 1
     # Each pass gives γ + 1 = 5 tokens: the four kept, and the bonus token.
     assert stats.target_forwards == math.ceil(20 / 5), "no bonus token: a fully accepted round yields γ + 1"
@@ -207,7 +209,7 @@ def test_a_draft_equal_to_the_target_is_always_kept(sampling):
 
 def test_speculation_repeats_with_the_seed():
     texts = [
-        speculate(TARGET, DRAFT, PROMPT, 20, sampling=Sampling(temperature=1.0), dice=Dice(seed))[0]
+        speculate(TARGET, DRAFT, PROMPT, 20, sampling=SamplingParams(temperature=1.0), rng=Rng(seed))[0]
         for seed in (1, 1, 2)
     ]
     assert texts[0] == texts[1] != texts[2]
@@ -215,7 +217,7 @@ def test_speculation_repeats_with_the_seed():
 
 def test_speculation_ends_at_the_request_s_end_token():
     alone = TARGET.generate(PROMPT, 20)
-    sampling = Sampling(temperature=0.0, end_tokens=(alone[6],))
+    sampling = SamplingParams(temperature=0.0, end_tokens=(alone[6],))
     tokens, _ = speculate(TARGET, DRAFT, PROMPT, 20, sampling=sampling)
     assert tokens == alone[: alone.index(alone[6]) + 1], "an end token inside a round cuts off what comes behind it"
 
@@ -228,7 +230,7 @@ def test_speculation_ends_at_the_model_s_end_token():
 
 def test_speculation_reports_every_round():
     rounds = []
-    tokens, stats = speculate(TARGET, DRAFT, PROMPT, 12, gamma=3, dice=Dice(seed=1), on_round=rounds.append)
+    tokens, stats = speculate(TARGET, DRAFT, PROMPT, 12, gamma=3, rng=Rng(seed=1), on_round=rounds.append)
     assert [token for done in rounds for token in done.tokens] == tokens
     assert len(rounds) == stats.target_forwards
     assert sum(len(done.drafted) for done in rounds) == stats.drafted
@@ -263,5 +265,5 @@ def test_a_bad_request_is_refused_with_its_name_and_what_is_allowed(call, messag
 
 
 def test_nothing_asked_for_runs_no_pass():
-    tokens, stats = speculate(TARGET, DRAFT, PROMPT, 0, dice=ScriptedDice())
+    tokens, stats = speculate(TARGET, DRAFT, PROMPT, 0, rng=ScriptedDice())
     assert tokens == [] and stats.target_forwards == 0

@@ -9,7 +9,7 @@ from enumeration import exact_distribution
 
 from nanolm.config import ModelConfig
 from nanolm.model import NanoLM
-from nanolm.sampling import Dice, Sampling
+from nanolm.sampling import Rng, SamplingParams
 from nanolm.speculative import PromptLookupDraft, speculate, speculate_batch
 
 PROMPT = [2, 0, 1]
@@ -49,13 +49,17 @@ def two_most_probable(logits):
 
 @pytest.mark.parametrize(
     ("sampling", "rule"),
-    [(Sampling(1.0), plain(1.0)), (Sampling(0.5), plain(0.5)), (Sampling(1.0, top_k=2), two_most_probable)],
+    [
+        (SamplingParams(1.0), plain(1.0)),
+        (SamplingParams(0.5), plain(0.5)),
+        (SamplingParams(1.0, top_k=2), two_most_probable),
+    ],
     ids=["temperature 1", "temperature 0.5", "top-k 2"],
 )
-@pytest.mark.parametrize("draft", [DRAFT, PromptLookupDraft(4)], ids=["model", "prompt look-up"])
+@pytest.mark.parametrize("draft", [DRAFT, PromptLookupDraft(4)], ids=["model", "prompt-lookup"])
 def test_every_text_of_three_tokens_has_the_probability_that_the_target_alone_gives_it(draft, sampling, rule):
     with torch.inference_mode():
-        outcome = exact_distribution(lambda dice: tuple(speculate(TARGET, draft, PROMPT, 3, 2, sampling, dice)[0]))
+        outcome = exact_distribution(lambda rng: tuple(speculate(TARGET, draft, PROMPT, 3, 2, sampling, rng)[0]))
         for text in product(range(4), repeat=3):
             alone = probability_alone(text, rule)
             assert abs(outcome.get(text, 0.0) - alone) < 1e-12, (
@@ -73,7 +77,7 @@ def test_at_temperature_zero_speculation_writes_the_targets_greedy_text():
 
 
 def test_the_same_seed_gives_the_same_text():
-    texts = [speculate(TARGET, DRAFT, PROMPT, 20, 3, Sampling(1.0), Dice(seed=7))[0] for _ in range(2)]
+    texts = [speculate(TARGET, DRAFT, PROMPT, 20, 3, SamplingParams(1.0), Rng(seed=7))[0] for _ in range(2)]
     assert texts[0] == texts[1]
 
 
@@ -83,21 +87,23 @@ def test_a_draft_with_another_vocabulary_is_refused():
 
 
 @pytest.mark.parametrize(
-    "sampling", [Sampling(0.0), Sampling(1.0), Sampling(0.8, top_k=3)], ids=["greedy", "T 1", "T 0.8 top-k 3"]
+    "sampling",
+    [SamplingParams(0.0), SamplingParams(1.0), SamplingParams(0.8, top_k=3)],
+    ids=["greedy", "T 1", "T 0.8 top-k 3"],
 )
 def test_a_row_of_a_speculated_batch_gets_the_text_it_gets_alone(sampling):
     # Unequal prompts, unequal accepted lengths, rows that end early at token 3: float64, same dice, same text.
-    ends = Sampling(sampling.temperature, sampling.top_k, sampling.top_p, end_tokens=(3,))
+    ends = SamplingParams(sampling.temperature, sampling.top_k, sampling.top_p, end_tokens=(3,))
     prompts = [[2, 0, 1], [1], [0, 0, 2, 1, 2, 2], [2, 2]]
-    batch = speculate_batch(TARGET, DRAFT, prompts, 16, 3, ends, [Dice(seed) for seed in range(4)])
+    batch = speculate_batch(TARGET, DRAFT, prompts, 16, 3, ends, [Rng(seed) for seed in range(4)])
     for seed, (prompt, (text, stats)) in enumerate(zip(prompts, batch, strict=True)):
-        alone, alone_stats = speculate(TARGET, DRAFT, prompt, 16, 3, ends, Dice(seed))
+        alone, alone_stats = speculate(TARGET, DRAFT, prompt, 16, 3, ends, Rng(seed))
         assert text == alone, f"row {seed}: caches of rows with different accepted lengths got mixed up"
         assert stats == alone_stats
     accepted = {stats.accepted for _, stats in batch}
     assert len(accepted) > 1, "the rows should accept to different depths, or this test shows nothing"
 
 
-def test_a_batch_with_too_few_dice_is_refused():
-    with pytest.raises(ValueError, match="dice has 1 entries for 2 prompts"):
-        speculate_batch(TARGET, DRAFT, [[1], [2]], 4, dice=[Dice(0)])
+def test_a_batch_with_too_few_rngs_is_refused():
+    with pytest.raises(ValueError, match="rng has 1 entries for 2 prompts"):
+        speculate_batch(TARGET, DRAFT, [[1], [2]], 4, rng=[Rng(0)])

@@ -7,11 +7,11 @@ import torch
 from by_hand import close
 from tiny_models import tiny_model, tokens_of
 
-from nanolm.sampling import Sampling
+from nanolm.sampling import SamplingParams
 from nanolm.speculative import BatchSession, Session
 
 MODEL = tiny_model()
-T_HALF = Sampling(temperature=0.5)
+T_HALF = SamplingParams(temperature=0.5)
 
 
 def fresh(text, temperature=1.0):
@@ -67,10 +67,10 @@ def test_any_sequence_of_feeding_and_forgetting_equals_a_fresh_reading():
 
 
 def test_every_sampling_rule_is_applied():
-    probs = Session(MODEL, Sampling(temperature=0.7, top_k=4, top_p=0.8)).feed(TEXT)[0]
+    probs = Session(MODEL, SamplingParams(temperature=0.7, top_k=4, top_p=0.8)).feed(TEXT)[0]
     assert 1 <= int((probs > 0).sum()) <= 4
     assert probs.sum().item() == pytest.approx(1)
-    assert Session(MODEL, Sampling(temperature=0.0)).feed(TEXT)[0].tolist().count(1.0) == 1
+    assert Session(MODEL, SamplingParams(temperature=0.0)).feed(TEXT)[0].tolist().count(1.0) == 1
 
 
 def test_a_session_has_room_for_the_context_or_for_what_it_was_told():

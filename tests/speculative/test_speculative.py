@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from refusal import assert_refuses
 
-from nanolm.sampling import Dice
+from nanolm.sampling import Rng
 
 # p - q = (-0.1, 0.2, 0.1, -0.2): the residual keeps the positive part 0.3 as (0, 2/3, 1/3, 0), and
 # α = 0.4 + 0.1 + 0.1 + 0.1 = 0.7. Two tokens in the residual: taking the largest instead of drawing would show.
@@ -98,8 +98,8 @@ def test_residual_distribution_completes_what_was_accepted_to_p(impl, p, q):
 def output_of_one_token(impl, p, q):
     """The exact distribution of the token that comes out when the draft draws from q."""
 
-    def run(dice):
-        return impl.accept_or_resample(p, q, dice.categorical(q), dice)[0]
+    def run(rng):
+        return impl.accept_or_resample(p, q, rng.categorical(q), rng)[0]
 
     outcome = exact_distribution(run)
     return vector(*(outcome.get(token, 0.0) for token in range(len(p))))
@@ -137,13 +137,13 @@ def test_accept_or_resample_returns_a_token_and_whether_it_was_kept(impl):
 
 @pytest.mark.exercise("accept_or_resample")
 def test_accept_or_resample_takes_its_chances_from_the_dice(impl):
-    dice = ScriptedDice()
-    impl.accept_or_resample(P, Q, 3, dice)
+    rng = ScriptedDice()
+    impl.accept_or_resample(P, Q, 3, rng)
     # p/q is 1/3 here: the scripted dice say no to bernoulli, and then one draw from the residual follows.
-    asked = len(dice.taken)
+    asked = len(rng.taken)
     assert asked == 2, (
         "p/q is 1/3 here and the dice say no: dice.bernoulli(p/q), then dice.categorical(residual), two questions. "
-        f"This answer asked {asked}: is the ratio upside down, or the randomness not from `dice` (torch.rand)?"
+        f"This answer asked {asked}: is the ratio upside down, or the randomness not from `rng` (torch.rand)?"
     )
 
 
@@ -156,11 +156,11 @@ def test_accept_or_resample_has_output_distribution_p_when_every_outcome_is_foll
 @pytest.mark.exercise("accept_or_resample")
 def test_output_distribution_equals_target_exactly(impl):
     # 60,000 draws, 4 cells: a right answer fails less than once in a million runs (see chernoff.py); the seed is fixed.
-    dice, n = Dice(seed=4), 60_000
+    rng, n = Rng(seed=4), 60_000
     guesses = torch.multinomial(Q, n, replacement=True, generator=torch.Generator().manual_seed(4)).tolist()
     counts = [0] * 4
     for guess in guesses:
-        counts[impl.accept_or_resample(P, Q, guess, dice)[0]] += 1
+        counts[impl.accept_or_resample(P, Q, guess, rng)[0]] += 1
     assert_sampled_from(counts, P.tolist(), name_the_mistake_in_sample(counts))
 
 
@@ -181,7 +181,7 @@ def name_the_mistake_in_sample(counts):
 def test_accept_or_resample_keeps_with_probability_p_over_q(impl, token, keeps):
     # p / q = 0.5/0.3, 0.3/0.3, 0.2/0.4: kept always, always, half of the time.
     p, q = vector(0.5, 0.3, 0.2), vector(0.3, 0.3, 0.4)
-    outcome = exact_distribution(lambda dice: impl.accept_or_resample(p, q, token, dice)[1])
+    outcome = exact_distribution(lambda rng: impl.accept_or_resample(p, q, token, rng)[1])
     assert outcome.get(True, 0) == pytest.approx(keeps, abs=1e-12), (
         f"token {token}: p/q is {p[token] / q[token]:.3f}, so it is kept with probability {keeps}"
     )
@@ -191,7 +191,7 @@ def test_accept_or_resample_keeps_with_probability_p_over_q(impl, token, keeps):
 def test_accept_or_resample_turns_a_rejected_a_into_b(impl):
     # A is kept with 0.6/0.9 = 2/3, so 0.9 · 1/3 = 30 % are rejected, and all become B: 0.1 + 0.3 = 0.4.
     p, q = vector(0.6, 0.4), vector(0.9, 0.1)
-    outcome = exact_distribution(lambda dice: impl.accept_or_resample(p, q, 0, dice))
+    outcome = exact_distribution(lambda rng: impl.accept_or_resample(p, q, 0, rng))
     assert outcome == {(0, True): pytest.approx(2 / 3), (1, False): pytest.approx(1 / 3)}, (
         f"a guess of A stays A with 2/3 and becomes B with 1/3; {{(token, accepted): probability}} is {outcome}"
     )
@@ -360,7 +360,7 @@ def test_verify_draft_adds_a_bonus_token_when_all_are_kept(impl):
 @pytest.mark.exercise("verify_draft")
 def test_verify_draft_draws_the_bonus_from_the_target(impl):
     target = torch.stack([CERTAIN[1], P])
-    new = exact_distribution(lambda dice: tuple(impl.verify_draft(target, CERTAIN[[1]], [1], dice))[-1])
+    new = exact_distribution(lambda rng: tuple(impl.verify_draft(target, CERTAIN[[1]], [1], rng))[-1])
     actual = vector(*(new.get(token, 0.0) for token in range(4)))
     assert close(actual, P), (
         f"the bonus comes from the target's last row, p = {P.tolist()}; here it is {actual.tolist()}"
@@ -380,7 +380,7 @@ def test_verify_draft_stops_at_the_first_rejection(impl):
 @pytest.mark.exercise("verify_draft")
 def test_verify_draft_without_guesses_draws_one_token_from_the_target(impl):
     empty = torch.empty(0, 4, dtype=torch.float64)
-    new = exact_distribution(lambda dice: tuple(impl.verify_draft(P[None], empty, [], dice)))
+    new = exact_distribution(lambda rng: tuple(impl.verify_draft(P[None], empty, [], rng)))
     expected = {(token,): pytest.approx(P[token].item()) for token in range(4)}
     assert new == expected, f"no guesses: one token, drawn from target_probs[0]; {{tokens: probability}} is {new}"
 
@@ -389,7 +389,7 @@ def test_verify_draft_without_guesses_draws_one_token_from_the_target(impl):
 def test_verify_draft_uses_each_guess_with_its_own_row(impl):
     # Guess 0 under equal rows is always kept; guess 3 has p/q = 0.1/0.3 and is kept a third of the time.
     target, draft = torch.stack([P, P, CERTAIN[0]]), torch.stack([P, Q])
-    new = exact_distribution(lambda dice: len(impl.verify_draft(target, draft, [0, 3], dice)))
+    new = exact_distribution(lambda rng: len(impl.verify_draft(target, draft, [0, 3], rng)))
     assert new == {2: pytest.approx(2 / 3), 3: pytest.approx(1 / 3)}, (
         "guess i belongs to row i of both: the second is rejected with 2/3 (2 new tokens) and kept with 1/3 (3 with "
         f"the bonus); {{new tokens: probability}} is {new}"
@@ -454,7 +454,7 @@ def test_speculative_round_goes_on_from_where_the_last_one_stopped(impl):
 @pytest.mark.exercise("speculative_round")
 def test_speculative_round_with_gamma_zero_is_one_step_of_plain_decoding(impl):
     new = exact_distribution(
-        lambda dice: tuple(impl.speculative_round(TableReader(), TableDraft(), [3, 1], 0, dice).tokens)
+        lambda rng: tuple(impl.speculative_round(TableReader(), TableDraft(), [3, 1], 0, rng).tokens)
     )
     expected = {(token,): pytest.approx(TARGET_TABLE[1, token].item()) for token in range(4)}
     assert new == expected, f"γ = 0: one token from the target's distribution after the text; it gave {new}"
@@ -484,7 +484,7 @@ def test_speculative_round_refuses_a_negative_gamma(impl):
 
 
 def exact_texts(impl, n, gamma, start=0):
-    return lambda dice: tuple(impl.speculative_generate(TableReader(), TableDraft(), [start], n, gamma, dice)[0])
+    return lambda rng: tuple(impl.speculative_generate(TableReader(), TableDraft(), [start], n, gamma, rng)[0])
 
 
 @pytest.mark.exercise("speculative_generate")
@@ -510,7 +510,7 @@ def test_speculative_generate_enumerated_has_the_joint_distribution_of_the_targe
 @pytest.mark.parametrize(("n", "gamma", "passes"), [(12, 3, 3), (13, 3, 4), (5, 4, 1), (7, 0, 7), (1, 5, 1)])
 def test_speculative_generate_with_draft_equal_to_target_needs_n_over_gamma_plus_one_passes(impl, n, gamma, passes):
     target = TableReader()
-    tokens, stats = impl.speculative_generate(target, TableDraft(TARGET_TABLE), [0], n, gamma, Dice(seed=1))
+    tokens, stats = impl.speculative_generate(target, TableDraft(TARGET_TABLE), [0], n, gamma, Rng(seed=1))
     assert len(tokens) == n, f"asked for {n} tokens, got {len(tokens)}"
     assert target.passes == passes, (
         f"draft = target keeps every guess, so {n} tokens at γ = {gamma} take ⌈{n}/({gamma}+1)⌉ = {passes} passes, not "
@@ -522,16 +522,14 @@ def test_speculative_generate_with_draft_equal_to_target_needs_n_over_gamma_plus
 @pytest.mark.exercise("speculative_generate")
 def test_speculative_generate_writes_exactly_max_new_tokens(impl):
     for n in range(8):
-        tokens, _ = impl.speculative_generate(TableReader(), TableDraft(TARGET_TABLE), [0], n, 3, Dice(seed=n))
+        tokens, _ = impl.speculative_generate(TableReader(), TableDraft(TARGET_TABLE), [0], n, 3, Rng(seed=n))
         assert len(tokens) == n, f"asked for {n} tokens, got {len(tokens)}: the last round may overshoot"
 
 
 @pytest.mark.exercise("speculative_generate")
 def test_speculative_generate_ends_at_an_end_token_inside_the_draft(impl):
     cycle = one_hot_rows(1, 2, 3, 0)
-    tokens, stats = impl.speculative_generate(
-        TableReader(cycle), TableDraft(cycle), [0], 12, 4, Dice(1), end_tokens=[2]
-    )
+    tokens, stats = impl.speculative_generate(TableReader(cycle), TableDraft(cycle), [0], 12, 4, Rng(1), end_tokens=[2])
     assert tokens == [1, 2], f"2 ends the text and is its last token; got {tokens}"
     assert stats.new_tokens == 2, "only what goes into the text counts as written: stats.count(done, len(new))"
 
@@ -540,14 +538,14 @@ def test_speculative_generate_ends_at_an_end_token_inside_the_draft(impl):
 def test_speculative_generate_with_certain_models_is_greedy_decoding(impl):
     # Temperature 0 makes every distribution certain. The draft is wrong after 1 and after 3.
     target, draft = TableReader(one_hot_rows(1, 2, 3, 0)), TableDraft(one_hot_rows(1, 0, 3, 2))
-    tokens, _ = impl.speculative_generate(target, draft, [0], 11, 3, Dice(seed=0))
+    tokens, _ = impl.speculative_generate(target, draft, [0], 11, 3, Rng(seed=0))
     assert tokens == [(i + 1) % 4 for i in range(11)], "a wrong draft may cost time, never change the text"
 
 
 @pytest.mark.exercise("speculative_generate")
 def test_speculative_generate_hands_every_round_to_on_round(impl):
     cycle, seen = one_hot_rows(1, 2, 3, 0), []
-    impl.speculative_generate(TableReader(cycle), TableDraft(cycle), [0], 6, 2, Dice(1), on_round=seen.append)
+    impl.speculative_generate(TableReader(cycle), TableDraft(cycle), [0], 6, 2, Rng(1), on_round=seen.append)
     assert [done.tokens for done in seen] == [[1, 2, 3], [0, 1, 2]], "call on_round once a round, if it is given"
 
 
@@ -555,7 +553,7 @@ def test_speculative_generate_hands_every_round_to_on_round(impl):
 def test_speculative_generate_counts_what_it_did(impl):
     # Round 1: guesses 2, 2 against 1: rejected. Round 2, after 1: guess 2 kept, guess 2 against 3 rejected.
     target = TableReader(one_hot_rows(1, 2, 3, 0))
-    tokens, stats = impl.speculative_generate(target, ScriptedDraft([2, 2]), [0], 3, 2, Dice(seed=0))
+    tokens, stats = impl.speculative_generate(target, ScriptedDraft([2, 2]), [0], 3, 2, Rng(seed=0))
     assert tokens == [1, 2, 3]
     counts = (stats.target_forwards, stats.examined, stats.accepted, stats.new_tokens)
     assert counts == (2, 2, 1, 3), f"2 passes, 2 guesses examined, 1 kept, 3 tokens written; counted {counts}"
@@ -566,7 +564,7 @@ def test_speculative_generate_counts_what_it_did(impl):
     ("prompt", "n", "gamma", "names"), [([], 3, 2, "prompt"), ([0], -1, 2, "max_new_tokens"), ([0], 3, -1, "gamma")]
 )
 def test_speculative_generate_refuses_an_impossible_request(impl, prompt, n, gamma, names):
-    assert_refuses(names, impl.speculative_generate, TableReader(), TableDraft(), prompt, n, gamma, Dice(seed=0))
+    assert_refuses(names, impl.speculative_generate, TableReader(), TableDraft(), prompt, n, gamma, Rng(seed=0))
 
 
 # --- the reference alone -----------------------------------------------------------------------------------------
@@ -577,8 +575,8 @@ def test_enumeration_follows_every_path_once():
 
     same_p, same_q = P.repeat(4, 1), Q.repeat(4, 1)
 
-    def run(dice):
-        return tuple(speculative.speculative_generate(TableReader(same_p), TableDraft(same_q), [0], 2, 1, dice)[0])
+    def run(rng):
+        return tuple(speculative.speculative_generate(TableReader(same_p), TableDraft(same_q), [0], 2, 1, rng)[0])
 
     # A guess of 0 or 3 (p < q): kept, then 4 bonus tokens; or not, then 2 residual tokens with 4 tokens of plain
     # decoding behind each: 12 paths. A guess of 1 or 2 (p > q): kept for certain, 4 bonus tokens. 2·12 + 2·4 = 32.
@@ -589,7 +587,7 @@ def test_enumeration_follows_every_path_once():
 def test_baseline_generate_has_the_joint_distribution_of_the_target():
     from nanolm.speculative import baseline_generate
 
-    actual = exact_distribution(lambda dice: tuple(baseline_generate(TableReader(), [0], 2, dice)[0]))
+    actual = exact_distribution(lambda rng: tuple(baseline_generate(TableReader(), [0], 2, rng)[0]))
     for text in product(range(4), repeat=2):
         expected = (TARGET_TABLE[0, text[0]] * TARGET_TABLE[text[0], text[1]]).item()
         assert actual.get(text, 0.0) == pytest.approx(expected, abs=1e-12)
@@ -598,7 +596,7 @@ def test_baseline_generate_has_the_joint_distribution_of_the_target():
 def test_baseline_generate_stops_at_the_end_token():
     from nanolm.speculative import baseline_generate
 
-    tokens, stats = baseline_generate(TableReader(one_hot_rows(1, 2, 3, 0)), [0], 9, Dice(seed=0), end_tokens=[3])
+    tokens, stats = baseline_generate(TableReader(one_hot_rows(1, 2, 3, 0)), [0], 9, Rng(seed=0), end_tokens=[3])
     assert tokens == [1, 2, 3] and stats.target_forwards == 3
 
 
@@ -614,7 +612,7 @@ def test_the_measured_acceptance_rate_estimates_alpha():
     # One row for every context, so α is 0.7 everywhere. About 4,000 examined guesses: 0.05 is 6.9 standard
     # deviations (√(0.21/4000) = 0.0072), a false alarm below 1e-10; the seed is fixed.
     same_p, same_q = P.repeat(4, 1), Q.repeat(4, 1)
-    _, stats = speculative_generate(TableReader(same_p), TableDraft(same_q), [0], 5000, 3, Dice(seed=3))
+    _, stats = speculative_generate(TableReader(same_p), TableDraft(same_q), [0], 5000, 3, Rng(seed=3))
     assert stats.examined > 3000
     assert stats.acceptance_rate == pytest.approx(0.7, abs=0.05)
     assert stats.tokens_per_target_forward == pytest.approx(2.533, abs=0.1)  # 1 + 0.7 + 0.49 + 0.343

@@ -156,7 +156,7 @@ def test_generate_puts_the_start_token_before_a_conversation(tmp_path):
     write_checkpoint(tmp_path, seed=1)
     model, tokenizer = nanolm.load(tmp_path)
     line_break = last_tokens(tokenizer)
-    rules = nanolm.sampling.Sampling(temperature=0.0, end_tokens=(0, *line_break))
+    rules = nanolm.sampling.SamplingParams(temperature=0.0, end_tokens=(0, *line_break))
     new = model.generate([0, *tokenizer.encode("To be")], 20, rules)
     expected = "".join(tokenizer.decode_stream(token for token in new if token not in line_break))
     result = run("generate", "To be", "--model", tmp_path, "--chat", "--max-new-tokens", 20, "--temperature", 0)

@@ -7,14 +7,14 @@ from successor_model import END_ID, byte_tokenizer
 from tiny_checkpoints import tiny_tokenizer
 from tiny_models import tiny_config
 
-from nanolm.text import TextStream, after_start
+from nanolm.text import IncrementalDetokenizer, after_start
 
 BYTES = byte_tokenizer()
 
 
 def shown(text, *stops, skip_space=False):
     """What comes out at each byte of the text, what in the end, and the stream."""
-    stream = TextStream(BYTES, (END_ID,), stops, skip_space)
+    stream = IncrementalDetokenizer(BYTES, (END_ID,), stops, skip_space)
     return [stream.push([token]) for token in BYTES.encode(text)], stream.rest(), stream
 
 
@@ -29,18 +29,18 @@ def test_a_character_of_several_bytes_comes_with_its_last_one():
 
 
 def test_a_character_that_is_never_finished_is_left_out():
-    stream = TextStream(BYTES)
+    stream = IncrementalDetokenizer(BYTES)
     assert stream.push(BYTES.encode("a€")[:-1]) + stream.rest() == "a"
 
 
 def test_the_end_token_is_counted_and_not_shown():
-    stream = TextStream(BYTES, (END_ID,))
+    stream = IncrementalDetokenizer(BYTES, (END_ID,))
     assert stream.push([*BYTES.encode("ab"), END_ID]) == "ab" and stream.n_tokens == 3
 
 
 def test_an_ordinary_token_can_be_an_end_token_and_is_not_shown():
     (z,) = BYTES.encode("z")
-    assert TextStream(BYTES, (z,)).push(BYTES.encode("az")) == "a"
+    assert IncrementalDetokenizer(BYTES, (z,)).push(BYTES.encode("az")) == "a"
 
 
 def test_a_stop_string_over_several_tokens_is_never_shown_and_ends_the_text():
@@ -68,7 +68,7 @@ def test_a_stop_string_inside_one_token_is_found():
     tokenizer = tiny_tokenizer(290)
     token = next(i for i in range(257, 290) if len(tokenizer.decode([i])) > 1)
     text = tokenizer.decode([token])
-    stream = TextStream(tokenizer, stops=[text[1]])
+    stream = IncrementalDetokenizer(tokenizer, stops=[text[1]])
     assert stream.push([token]) == text[0] and stream.stopped
 
 
@@ -108,7 +108,7 @@ def test_the_space_that_begins_a_chat_s_answer_is_left_out_and_no_other():
 
 
 def test_as_a_stop_condition_it_is_true_with_the_token_that_completes_a_stop_string():
-    stream, tokens = TextStream(BYTES, stops=["cd"]), BYTES.encode("abcde")
+    stream, tokens = IncrementalDetokenizer(BYTES, stops=["cd"]), BYTES.encode("abcde")
     assert [stream.stops_at(tokens[:n]) for n in range(1, 5)] == [False, False, False, True]
     assert stream.stops_at(tokens), "over is over"
 

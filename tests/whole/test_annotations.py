@@ -26,23 +26,23 @@ def assert_checked(name, function, *arguments):
 """
 
 GENERATION = """
-from nanolm.sampling import Dice
+from nanolm.sampling import Rng
 from nanolm.speculative import ModelDraft, PromptLookupDraft
 from nanolm.model import watch_routers
 from nanolm.attention import flash_attention, split_k_attention
 from nanolm.mla import LatentLM
 from nanolm.engine import Engine
-from nanolm.sampling import Sampling
+from nanolm.sampling import SamplingParams
 from nanolm.speculative import Session
 from nanolm.speculative import acceptance_rate, speculative_generate
 from nanolm.window import HybridKVCache
 
 torch.manual_seed(0)
 target, draft = tiny_model(0), tiny_model(1, n_layers=1)
-sampling = Sampling(temperature=0.9, top_k=8, top_p=0.95)
-assert len(target.generate([[1, 2, 3], [4, 5]], 6, sampling, Dice(0))) == 2
+sampling = SamplingParams(temperature=0.9, top_k=8, top_p=0.95)
+assert len(target.generate([[1, 2, 3], [4, 5]], 6, sampling, Rng(0))) == 2
 for guesser in (ModelDraft(draft, sampling), PromptLookupDraft(target.config.vocab_size)):
-    text, stats = speculative_generate(Session(target, sampling), guesser, [1, 2, 3, 1, 2], 8, 3, Dice(0))
+    text, stats = speculative_generate(Session(target, sampling), guesser, [1, 2, 3, 1, 2], 8, 3, Rng(0))
     assert len(text) == stats.new_tokens == 8
 mixture = tiny_model(0, n_experts=4, experts_per_token=2)
 with watch_routers(mixture) as stats:

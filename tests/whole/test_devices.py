@@ -15,10 +15,10 @@ from nanolm.engine import Engine
 from nanolm.machine import calibrate
 from nanolm.model import NanoLM, StaticDecoder, quantize_model
 from nanolm.quantization import QuantizedLinear, float8_matmul, simulate_float8, to_float8
-from nanolm.sampling import Sampling
+from nanolm.sampling import SamplingParams
 from nanolm.speculative import speculate_batch
 
-UNENDING = Sampling(temperature=0.0, end_tokens=())
+UNENDING = SamplingParams(temperature=0.0, end_tokens=())
 PROMPTS = [[0, 65, 291, 40], [0, 7], [0, *range(100, 121)], [0, 65, 291, 40, 33, 512]]
 N_NEW = 16
 
@@ -54,7 +54,7 @@ def test_a_batch_writes_the_same_texts_on_every_device(device):
 
 
 def test_a_seeded_text_is_the_same_on_every_device(device):
-    sampling, prompt = Sampling(temperature=1.0, end_tokens=()), PROMPTS[0]
+    sampling, prompt = SamplingParams(temperature=1.0, end_tokens=()), PROMPTS[0]
     on_cpu = Engine(target("cpu"), n_blocks=16)
     on_device = Engine(target(device), n_blocks=16)
     texts = [engine.generate([prompt], N_NEW, sampling, seeds=[5])[0] for engine in (on_cpu, on_device)]
@@ -62,7 +62,7 @@ def test_a_seeded_text_is_the_same_on_every_device(device):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("options", [{}, {"max_tokens_per_step": 8}, {"host_blocks": 4}, {"draft": "prompt lookup"}])
+@pytest.mark.parametrize("options", [{}, {"max_tokens_per_step": 8}, {"host_blocks": 4}, {"draft": "prompt-lookup"}])
 def test_the_engine_writes_in_company_what_each_writes_alone(device, dtype, options):
     # float32 on a GPU decodes with the paged kernel, whose sums have another order: no near tie among these 64 tokens.
     engine = Engine(target(device, dtype), n_blocks=9, max_running=3, **options)

@@ -20,10 +20,10 @@ from nanolm.quantization import pack_nibbles, quantized_matmul
 
 @pytest.fixture
 def switch():
-    """`use`, put back afterwards."""
-    before = kernels.use("auto")
-    yield kernels.use
-    kernels.use(before)
+    """`set_backend`, put back afterwards."""
+    before = kernels.set_backend("auto")
+    yield kernels.set_backend
+    kernels.set_backend(before)
 
 
 @pytest.fixture

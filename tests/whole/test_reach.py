@@ -16,12 +16,12 @@ from nanolm.engine import Engine
 from nanolm.mla import LatentLM
 from nanolm.model import quantize_model
 from nanolm.paging import route_by_prefix
-from nanolm.sampling import Sampling
+from nanolm.sampling import SamplingParams
 from nanolm.speculative import speculate
 from nanolm.workload import load_trace
 
 N_TOKENS = 8
-GREEDY, SAMPLED = Sampling(0.0, end_tokens=()), Sampling(0.9, top_k=30, top_p=0.9, end_tokens=())
+GREEDY, SAMPLED = SamplingParams(0.0, end_tokens=()), SamplingParams(0.9, top_k=30, top_p=0.9, end_tokens=())
 
 # Why no engine runs these.
 STUDIES = {
@@ -125,7 +125,7 @@ CONFIGURATIONS = {
     "plain, sampled": lambda: serve(sampling=SAMPLED, plain=True),
     "draft model, sampled": lambda: serve(sampling=SAMPLED, draft=model_of("draft")),
     "plain, draft model, sampled": lambda: serve(sampling=SAMPLED, draft=model_of("draft"), plain=True),
-    "plain, prompt lookup": lambda: serve(draft="prompt lookup", plain=True),
+    "plain, prompt-lookup": lambda: serve(draft="prompt-lookup", plain=True),
     "int8 cache, draft model": lambda: serve(cache_kind="int8", draft=model_of("draft")),
     "float8 cache": lambda: serve(cache_kind="float8"),
     "small pool with host blocks": lambda: serve(**SMALL),
