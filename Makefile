@@ -15,8 +15,9 @@ SPREAD ?= -n auto --dist worksteal
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
 
-lab: $(STAMP)  ## open the course in JupyterLab
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter lab --LabApp.default_url=/lab/tree/notebooks/start.ipynb $(LAB_ARGS)
+lab: $(STAMP)  ## open your copies of the notebooks, work/, in JupyterLab
+	$(BIN)/course start
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter lab --LabApp.default_url=/lab/tree/work/start.ipynb $(LAB_ARGS)
 
 # One thread a test: two that wait for each other on a busy machine are slower than one.
 test nightly: export OMP_NUM_THREADS := 1
@@ -29,8 +30,9 @@ test: $(STAMP)  ## run the tests, without the slow ones
 nightly: $(STAMP)  ## run all tests
 	$(BIN)/python -m pytest $(SPREAD) --durations=25 $(TEST_ARGS)
 
-lint: $(STAMP)  ## check the style
+lint: $(STAMP)  ## check the style and the types
 	$(BIN)/ruff check .
+	$(BIN)/basedpyright
 
 build: $(STAMP)  ## make notebooks/ and exercises/ from solutions/ and nanolm/
 	$(BIN)/course build

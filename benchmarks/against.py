@@ -19,7 +19,7 @@ import typer
 from course.paths import ROOT
 from nanolm.checkpoint import find_folder
 
-from . import machine, report
+from .tools import machine, report
 
 ENGINE_BATCHES = (1, 8, 32)
 OPERATIONS = "operations a step"

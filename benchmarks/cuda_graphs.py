@@ -1,7 +1,7 @@
 """A decode step on a GPU three ways: operation by operation, with fixed buffers, and the latter as a CUDA graph.
 
 `python -m benchmarks.cuda_graphs` needs an NVIDIA GPU. The three take turns on the shipped target and on random models
-in bfloat16, of 150 MB and of 16 GB; the scores of a step must agree before anything is timed. Fixed buffers alone
+in bfloat16, of 150 MB and of 16 GB; the logits of a step must agree before anything is timed. Fixed buffers alone
 cost time, for every step reads the whole capacity: what the graph gains comes on top of that.
 """
 
@@ -19,9 +19,9 @@ import nanolm
 from nanolm.machine import weights_read
 from nanolm.model import NanoLM, StaticDecoder
 
-from . import machine, report
 from .prediction import EIGHT_BILLION, random_model
 from .quantized_decode import LARGE
+from .tools import machine, report
 
 BATCH_SIZES = (1, 4, 16)
 PROMPT_TOKENS, CAPACITY = 64, 256
@@ -61,7 +61,7 @@ def prompts_of(model: NanoLM, batch_size: int) -> list[list[int]]:
 
 
 def largest_difference(one: Any, other: Any, prompts: list[list[int]], n_steps: int) -> float:
-    """Return how far two ways' scores are apart over some steps on the same tokens, relative to the largest score."""
+    """Return how far two ways' logits are apart over some steps on the same tokens, relative to the largest logit."""
     scores, theirs = one.prefill(prompts), other.prefill(prompts)
     differences = [(scores - theirs).abs().max() / scores.abs().max()]
     for _ in range(n_steps):

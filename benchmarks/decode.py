@@ -19,7 +19,7 @@ from nanolm.machine import count_operations
 from nanolm.model import NanoLM
 from nanolm.sampling import SamplingParams
 
-from . import machine, report
+from .tools import machine, report
 
 PROMPT_TOKENS = 32
 PREFILL_LENGTHS = (32, 128, 512, 1024)
@@ -83,7 +83,7 @@ def decode_seconds(ours: NanoLM, theirs: Any, n_tokens: int, repetitions: int) -
 
 @torch.inference_mode()
 def prefill_seconds(ours: NanoLM, theirs: Any, length: int, repetitions: int) -> dict[str, list[float]]:
-    """Return, for both, the seconds of one pass over `length` prompt tokens that fills a cache and scores the last."""
+    """Return, for both, the seconds of one pass over `length` prompt tokens that fills a cache."""
     tokens = torch.randint(ours.config.vocab_size, (1, length), generator=torch.Generator().manual_seed(1))
     return take_turns(
         {

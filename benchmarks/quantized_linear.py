@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from nanolm.model import model_bytes
 from nanolm.quantization import Int4Linear, QuantizedLinear, plain_matmul
 
-from . import machine, report
+from .tools import machine, report
 
 FLOAT = "float32 F.linear"
 BATCHES = (1, 4, 16, 64)

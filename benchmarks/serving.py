@@ -23,7 +23,7 @@ from nanolm.engine import Engine, Postprocessor, VarlenBatch
 from nanolm.model import NanoLM
 from nanolm.workload import Arrival, Replay, Trace, all_at_once, load_trace, replay_engine
 
-from . import machine, report
+from .tools import machine, report
 
 CONVERSATIONS = 20
 _NEW_TOKENS = 8

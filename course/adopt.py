@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from .build import build, is_as_built, sources
 from .errors import CourseError
 from .lesson import BEGIN, END, Cell, ExerciseCell, Lesson, WrittenCell
-from .notebook import FIRST_CODE, Origin, solution_cells, solution_notebook, to_text, written_heading
+from .notebook import FIRST_CODE, solution_cells, solution_notebook, to_text, written_heading
 from .paths import ROOT, read, write
 from .source import Module, defined_names, first_line, free_names, path_of
 
@@ -68,7 +68,7 @@ def _lesson_text(lesson: Lesson, edited: list, pairs: list[tuple], answers: dict
         elif origin.cell is None:
             new += [] if cell.source == FIRST_CODE else [_chunk(cell)]
         elif isinstance(origin.cell, ExerciseCell):
-            new += _exercise(cell, built, origin, chunks, answers)
+            new += _exercise(cell, built, origin.cell, origin.part, chunks, answers)
         else:
             questions[origin.part, origin.cell.index] = cell.source
             if origin.part == "answer":
@@ -107,16 +107,13 @@ def _refuse_graded(cell) -> None:
         )
 
 
-def _exercise(cell, built, origin: Origin, chunks: list[str], answers: dict[str, str]) -> list[str]:
+def _exercise(cell, built, task: ExerciseCell, part: str, chunks: list[str], answers: dict[str, str]) -> list[str]:
     """The exercise's chunk in place of its text; its answer, if edited, into the module's text."""
-    task = origin.cell
-    if origin.part == "answer" and cell.source != built.source:
+    if part == "answer" and cell.source != built.source:
         answers[task.module] = _with_answer(answers[task.module], task, cell.source)
-    elif origin.part != "answer" and cell.source != built.source:
-        raise CourseError(
-            f"the {origin.part} of {task.name} is made from the fields in the lesson's source; edit those"
-        )
-    return [chunks[task.index]] if origin.part == "text" else []
+    elif part != "answer" and cell.source != built.source:
+        raise CourseError(f"the {part} of {task.name} is made from the fields in the lesson's source; edit those")
+    return [chunks[task.index]] if part == "text" else []
 
 
 def _with_answer(text: str, task: ExerciseCell, source: str) -> str:

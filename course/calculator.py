@@ -2,6 +2,7 @@
 
 import html
 from collections.abc import Iterable
+from typing import Any
 
 import ipywidgets as widgets
 
@@ -82,15 +83,15 @@ class Calculator(widgets.VBox):
     def _update(self, _change: dict | None = None) -> None:
         try:
             self.found = capacity(
-                self.model.value,
-                self.chip.value,
-                self.context.value,
-                self.batch.value,
-                self.weight_bits.value,
-                self.kv_bits.value,
-                None if self.attention.value == OWN else self.attention.value,
-                self.gpus.value,
-                self.headroom.value,
+                _value(self.model),
+                _value(self.chip),
+                _value(self.context),
+                _value(self.batch),
+                _value(self.weight_bits),
+                _value(self.kv_bits),
+                None if _value(self.attention) == OWN else _value(self.attention),
+                _value(self.gpus),
+                _value(self.headroom),
             )
         except ValueError as error:
             self.found, self.output.value = None, f'<p role="alert">{html.escape(str(error))}</p>'
@@ -158,6 +159,11 @@ def _key(text: str, colour: str) -> str:
 
 def _dropdown(description: str, options: dict) -> widgets.Dropdown:
     return widgets.Dropdown(description=description, options=list(options.items()), value=next(iter(options.values())))
+
+
+def _value(control: widgets.Dropdown | widgets.SelectionSlider) -> Any:
+    """What is chosen; to the widgets' own types it may be nothing, too."""
+    return control.value
 
 
 def _slider(description: str, options: dict, value: float) -> widgets.SelectionSlider:

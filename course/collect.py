@@ -9,7 +9,7 @@ from .errors import CourseError
 from .notebook import python_of
 from .paths import ROOT, read, write
 from .registry import Exercise, registry
-from .source import Definition, Function, Module, defined_names, first_line, free_names, parse, path_of
+from .source import Definition, Function, Module, defined_names, first_line, free_names, last_line, parse, path_of
 from .stubs import stub_file
 from .work.answers import Statement, is_stub, statements
 from .work.cells import grade_id
@@ -67,8 +67,9 @@ def gather(notebooks: Sequence[Path], into: Path, root: Path = ROOT) -> list[Fou
     for name, text in files.items():
         write(into / path_of(name), text)
     for folder in {into, *((into / path_of(name)).parent for name in files)}:
-        if not (folder / "__init__.py").exists():
-            write(folder / "__init__.py", read(root / "exercises" / folder.relative_to(into) / "__init__.py"))
+        door = root / "exercises" / folder.relative_to(into) / "__init__.py"
+        if door.is_file() and not (folder / "__init__.py").exists():
+            write(folder / "__init__.py", read(door))
     return found
 
 
@@ -163,7 +164,7 @@ def _part(node: ast.stmt, target: str) -> Function:
 def _lines(answer: Statement, node: Function, target: str) -> list[str]:
     """The text of a function, or of a method at the four spaces that a class of the engine gives it."""
     start = first_line(answer.node)
-    lines = answer.text.splitlines()[first_line(node) - start : node.end_lineno - start + 1]
+    lines = answer.text.splitlines()[first_line(node) - start : last_line(node) - start + 1]
     shift = (4 if "." in target else 0) - node.col_offset
     if shift == 0:
         return lines

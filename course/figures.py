@@ -8,16 +8,20 @@ import html
 import io
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+if TYPE_CHECKING:
+    from matplotlib.typing import RcKeyType
 
 # Okabe and Ito's colours: told apart also with colour-blind eyes, and in grey by their lightness.
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#8A8A8A"
 LINES = (BLUE, ORANGE, GREEN, RED, "#CC79A7", "#56B4E9")
 
-_STYLE = {
+_STYLE: "dict[RcKeyType, Any]" = {
     "figure.facecolor": "white",  # a white card: black text on it reads in either theme
     "figure.dpi": 110,
     "font.size": 10.5,
@@ -33,7 +37,7 @@ _STYLE = {
 }
 
 
-def figure(width: float = 6.4, height: float = 3.6, columns: int = 1, **options) -> tuple[Figure, Axes]:
+def figure(width: float = 6.4, height: float = 3.6, columns: int = 1, **options) -> tuple[Figure, Any]:
     """Return (figure, axes) in the course's look; with several columns, axes is an array. Sizes in inches."""
     with plt.rc_context(_STYLE):
         return plt.subplots(1, columns, figsize=(width, height), layout="constrained", **options)
@@ -67,7 +71,7 @@ def image_html(fig: Figure, alt: str) -> str:
 
 
 def draw_rounds(rounds: Sequence, decode, title: str = "") -> Figure:
-    """Draw rounds of speculation, one a line: kept guesses, the rejected one, what came instead, the bonus.
+    """Draw rounds of speculation, one a line: kept drafted tokens, the rejected one, what came instead, the bonus.
 
     Args:
         rounds: `nanolm.speculative.Round` objects (drafted, tokens).
@@ -88,8 +92,8 @@ def draw_rounds(rounds: Sequence, decode, title: str = "") -> Figure:
     ax.grid(False)
     for spine in ax.spines.values():
         spine.set_visible(False)
-    kinds = [("kept guess", BLUE), ("rejected guess", RED), ("drawn from the residual", ORANGE), ("bonus token", GREEN)]
-    handles = [plt.Rectangle((0, 0), 1, 1, facecolor=colour + "30", edgecolor=colour) for _, colour in kinds]
+    kinds = [("kept token", BLUE), ("rejected token", RED), ("drawn from the residual", ORANGE), ("bonus token", GREEN)]
+    handles = [Rectangle((0, 0), 1, 1, facecolor=colour + "30", edgecolor=colour) for _, colour in kinds]
     fig.legend(handles, [name for name, _ in kinds], loc="outside lower left", ncols=4, fontsize=8.5)
     return fig
 

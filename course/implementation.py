@@ -73,6 +73,7 @@ class Answers(Implementation):
             reason = " ".join(f"{type(error).__name__}: {error}".split())  # one line, whatever the error spells out
             raise CourseError(f"{where} cannot be imported: {reason}{self._place(error)}") from None
         # Other files fall through to the engine's; an exercise's own file must not, or the reference would be graded.
+        assert answers.__file__ is not None and reference.__file__ is not None  # files, no folders
         if Path(answers.__file__).samefile(reference.__file__):
             raise CourseError(f"{self._missing(name)} does not exist; `course build` makes it")
         return overlay(reference, targets, vars(answers), where)
@@ -141,7 +142,7 @@ def _package(folder: Path) -> str:
     for room in packages():
         mounted = _mount(f"{name}.{room}", folder / room, ROOT / REFERENCE / room)
         homes = importlib.import_module(f"{REFERENCE}.{room}")._HOMES
-        mounted.__getattr__, mounted.__dir__ = lazy(mounted.__name__, homes)
+        vars(mounted)["__getattr__"], vars(mounted)["__dir__"] = lazy(mounted.__name__, homes)
     return name
 
 

@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from .errors import CourseError
 from .lesson import BEGIN, END, Cell, ExerciseCell, Lesson, WrittenCell
 from .registry import Exercise
-from .source import Module, body_span, defined_names, first_line, free_names, import_lines, origin, path_of
+from .source import Module, body_span, defined_names, first_line, free_names, import_lines, last_line, origin, path_of
 
 FIRST_CODE = "from course import NotYetWritten, check"
 # Code that nobody answers and nobody is graded by, after the first such cell, which sets up. nbgrader passes over it.
@@ -23,7 +23,8 @@ METADATA = {
 
 def to_text(notebook) -> str:
     """Return a notebook as the text of its file, the same for the same content."""
-    return nbformat.writes(notebook, version=4) + "\n"
+    # The library annotates version as what it is by default.
+    return nbformat.writes(notebook, version=4) + "\n"  # pyright: ignore[reportArgumentType]
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,11 @@ def solution_cells(lesson: Lesson, modules: dict[str, Module], exercises: list[E
     by_number = {exercise.number: exercise for exercise in exercises}
     pairs, defined, origins, is_set_up = [], set(), {}, False
     for cell in lesson.cells:
-        number = numbers.get(cell.index)
         if isinstance(cell, ExerciseCell):
             _refuse_other_meanings(cell, modules[cell.module], origins, lesson)
-            made = _exercise_cells(cell, by_number[number], modules[cell.module], defined)
+            made = _exercise_cells(cell, by_number[numbers[cell.index]], modules[cell.module], defined)
         elif isinstance(cell, WrittenCell):
-            made = _written_cells(cell, number)
+            made = _written_cells(cell, numbers[cell.index])
         else:
             made = [plain_cell(cell)]
             if cell.kind == "code" and is_set_up:
@@ -154,7 +154,7 @@ def answer_source(cell: ExerciseCell, module: Module, defined: set[str]) -> str:
     """Return the answer cell: the imports that the notebook lacks, then the definition, its bodies marked."""
     node, lines = module.find(cell.imported), module.text.splitlines()
     spans = [body_span(module.find(target), lines, target) for target in cell.targets]
-    start, end = first_line(node), max(node.end_lineno, *(last for _, last in spans))
+    start, end = first_line(node), max(last_line(node), *(last for _, last in spans))
     # From the bottom up, so that a marker moves no line that is still to be marked.
     for first, last in sorted(spans, reverse=True):
         indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]

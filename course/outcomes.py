@@ -137,7 +137,7 @@ def unwritten_line(targets: tuple[str, ...], error: NotYetWritten) -> str:
 
 def sentence_of(item: pytest.Item) -> str:
     """Return the first line of a test's docstring, or its name in words; parameters follow in brackets."""
-    doc = (getattr(item.obj, "__doc__", None) or "").strip()
+    doc = (getattr(getattr(item, "obj", None), "__doc__", None) or "").strip()
     name, _, parameters = item.name.partition("[")
     words = doc.splitlines()[0].rstrip(".") if doc else name.removeprefix("test_").replace("_", " ")
     return f"{words} [{parameters}" if parameters else words

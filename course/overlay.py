@@ -107,9 +107,10 @@ def rebind(value: Any, answers: Mapping[str, Any], names: dict[str, Any], classe
 def _belongs(function: FunctionType, answers: Mapping[str, Any]) -> bool:
     """Whether it is one of the answers' functions, or a wrapper around one."""
     while function.__globals__ is not answers:
-        function = getattr(function, "__wrapped__", None)
-        if not isinstance(function, FunctionType):
+        inside = getattr(function, "__wrapped__", None)
+        if not isinstance(inside, FunctionType):
             return False
+        function = inside
     return True
 
 

@@ -1,7 +1,8 @@
 """Where things are, and how a file is written: UTF-8, LF, all of it or nothing."""
 
-import os
 from pathlib import Path
+
+from nanolm._files import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -14,6 +15,4 @@ def read(path: Path) -> str:
 def write(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old text or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_name(path.name + ".half")
-    half.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(half, path)
+    write_text(path, text)

@@ -104,8 +104,12 @@ def to_json(exercises: list[Exercise], written: list[dict]) -> str:
 @cache
 def registry(root: Path = ROOT) -> list[Exercise]:
     """Return all exercises in the order of the course; raise CourseError if the course was never built."""
-    entries = _listing(root)["exercises"]
-    return [Exercise(**entry | {name: tuple(entry[name]) for name in ("targets", "tests")}) for entry in entries]
+    return [_exercise(entry) for entry in _listing(root)["exercises"]]
+
+
+def _exercise(entry: dict[str, Any]) -> Exercise:
+    lists: dict[str, Any] = {name: tuple(entry[name]) for name in ("targets", "tests")}
+    return Exercise(**entry | lists)
 
 
 def questions(root: Path = ROOT) -> list[Question]:

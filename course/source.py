@@ -61,6 +61,12 @@ def first_line(node: ast.stmt) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
 
 
+def last_line(node: ast.stmt) -> int:
+    """Return the number of a statement's last line."""
+    assert node.end_lineno is not None  # whatever `parse` has read has one
+    return node.end_lineno
+
+
 def body_span(node: Definition, lines: list[str], where: str) -> tuple[int, int]:
     """Return the first and last line number (from 1) of a function's body, its docstring excluded.
 
@@ -71,7 +77,7 @@ def body_span(node: Definition, lines: list[str], where: str) -> tuple[int, int]
         raise CourseError(f"{where} needs a docstring to be an exercise: students implement from it")
     if len(node.body) < 2:
         raise CourseError(f"{where} has no body after its docstring: nothing is left to write")
-    first, last = node.body[0].end_lineno + 1, node.end_lineno
+    first, last = last_line(node.body[0]) + 1, last_line(node)
     while not lines[first - 1].strip():
         first += 1
     # A comment behind the last statement belongs to no node, and it may tell the answer.
@@ -132,8 +138,8 @@ def import_lines(module: Module, names: set[str]) -> list[str]:
         left -= {alias.asname or alias.name.split(".")[0] for alias in wanted}
     own = left & defined_names(module.text)
     if left - own:
-        names = ", ".join(sorted(left - own))
-        raise CourseError(f"{path_of(module.name)} uses {names} without importing or defining it")
+        unknown = ", ".join(sorted(left - own))
+        raise CourseError(f"{path_of(module.name)} uses {unknown} without importing or defining it")
     return [*lines, f"from nanolm.{module.name} import {', '.join(sorted(own))}"] if own else lines
 
 

@@ -1,10 +1,12 @@
 """The course's first page: `solutions/start.py` with the table of weeks put in."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
 
-from .lesson import Cell, ExerciseCell, Lesson
+from .errors import CourseError
+from .lesson import Cell, ExerciseCell, Lesson, WrittenCell
 from .notebook import METADATA, give_ids, plain_cell
 from .weeks import WEEKS
 
@@ -15,9 +17,15 @@ def start_page(root: Path, found: list[Lesson]):
     """Return the start notebook: the page's own cells, `{{weeks}}` replaced by a table of the ten weeks."""
     page = Lesson(root / "solutions" / "start.py")
     table = weeks_table(found)
-    cells = [plain_cell(Cell(c.kind, c.text.replace(_PLACE, table), c.index, c.metadata)) for c in page.cells]
+    cells = [plain_cell(_with_table(cell, table)) for cell in page.cells]
     give_ids(cells)
     return nbformat.v4.new_notebook(cells=cells, metadata=METADATA)
+
+
+def _with_table(cell: Cell | ExerciseCell | WrittenCell, table: str) -> Cell:
+    if not isinstance(cell, Cell):
+        raise CourseError(f"solutions/start.py asks for {cell.name}: exercises belong into the lesson of a week")
+    return replace(cell, text=cell.text.replace(_PLACE, table))
 
 
 def weeks_table(found: list[Lesson]) -> str:

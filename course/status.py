@@ -85,7 +85,7 @@ def _table(week: int, found: list[Standing], questions: Mapping[Question, bool])
     table = Table(title=f"Week {week}", title_justify="left", title_style="bold")
     has_answers = any(standing.answer for standing in found) or bool(questions)
     for heading in ("", "exercise", "state", *(["answer in"] if has_answers else []), "points", "minutes"):
-        table.add_column(heading, justify="right" if heading in ("points", "minutes") else "left")
+        table.add_column(heading, justify="right" if heading in ("points", "minutes") else "left", overflow="fold")
     for standing in found:
         for each in filter(None, [standing, standing.other]):
             head = ("", "") if each is standing.other else (each.exercise.number, each.exercise.name)
@@ -110,7 +110,7 @@ def _sum(found: list[Standing], questions: Mapping[Question, bool]) -> str:
     won = sum(standing.exercise.points for standing in found if standing.is_won)
     by_hand, minutes = sum(question.points for question in questions), sum(task.minutes for task in left)
     text = f"{won} of {sum(task.points for task in tasks)} points"
-    text += f", {by_hand} of them for answers in words, graded by hand" if by_hand else ""
+    text += f" ({by_hand} of them graded by hand)" if by_hand else ""
     return text + (f", about {minutes} minutes left" if minutes else "")
 
 

@@ -7,7 +7,16 @@ L layers · N query heads · K key/value heads · H head dimension · D model wi
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .cache import KVCache
+    from .checkpoint import load, save
+    from .config import ModelConfig
+    from .engine import Engine
+    from .model import NanoLM
+    from .sampling import SamplingParams
+    from .text import Tokenizer
 
 # Loaded on first use: the arithmetic of `nanolm.budget` should not wait three seconds for torch.
 _HOMES = {

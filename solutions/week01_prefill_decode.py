@@ -205,7 +205,7 @@ print(f"you said {my_prompt_tokens_per_written_token} prompt tokens; it is {READ
 # t_{\text{pass}} = \max\!\left( \frac{\text{bytes of weights}}{W},\; \frac{2\, n\, T}{P} \right)
 # $$
 #
-# They live in `nanolm/roofline.py`, and this week you write that file. It has no tensor in it, only numbers.
+# They live in `nanolm/budget/roofline.py`, and this week you write that file. It has no tensor in it, only numbers.
 
 # %%
 from nanolm.budget import matmul_flops  # exercise: matmul_flops
@@ -257,7 +257,7 @@ for positions in (1, 32, 298, 299, 1000):
 # of positions: up to the 298th, one more is free.
 #
 # It does not matter whose positions they are. A thousand of one prompt, 298 users who each wait for one token, 59 users with
-# five positions each, because four tokens were guessed ahead (week 4): the weights are read once for all of them.
+# five positions each, because four tokens were drafted (week 4): the weights are read once for all of them.
 #
 # ## The time of a pass
 #
@@ -526,7 +526,7 @@ print(f"on this core, in float32, a pass is bound by memory up to about {ridge_p
 # $$
 #
 # That is `predicted_decode_seconds(machine, model)`: both W and the cost of an operation were measured above, and the
-# operations of a pass are counted. Choosing the token from the scores is not in it.
+# operations of a pass are counted. Choosing the token from the logits is not in it.
 #
 # ### Prediction 3
 #

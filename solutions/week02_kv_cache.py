@@ -183,7 +183,7 @@ my_positions_without, my_positions_with = 0, 0  # change both
 #
 # ## The code, small
 #
-# `nanolm/tiny_decoder.py` is a decoder in NumPy alone, with one head, no feed-forward block and random weights. What it writes
+# `nanolm/model/tiny_decoder.py` is a decoder in NumPy alone, with one head, no feed-forward block and random weights. What it writes
 # means nothing, but it does what every decoder does, and it counts: passes, positions run, vectors projected to a key or a
 # value. `forward_full` is finished, and what you write resembles it.
 #
@@ -218,7 +218,7 @@ print(
 )
 print(f"{cached.kv_projections} with one, {without.kv_projections / cached.kv_projections:.1f} times fewer")
 print(f"the same text: {without.tokens == cached.tokens}; ", end="")
-print(f"scores differ by at most {np.abs(without.scores - cached.scores).max():.0e}")
+print(f"logits differ by at most {np.abs(without.scores - cached.scores).max():.0e}")
 
 # %% [markdown]
 # Two sums of the same numbers, added in another order, differ in their last digits: that is the difference of about 10⁻¹⁵.
@@ -352,7 +352,7 @@ figures.show(
 # If `update` moved the length, layer 1 would write position 6 and leave 5 empty.
 #
 # Going back is cheap, too: `truncate` changes the length and nothing else. What lies behind it is overwritten later. Week 4
-# needs that after every rejected guess.
+# needs that after every rejected draft token.
 
 # %% [markdown]
 # ## Attention with a past
@@ -405,7 +405,7 @@ from nanolm.cache import KVCache  # exercise: update, advance, offset, attend
 # tested: What comes back and what is written where, at several lengths; that other layers and `length` stay as they are;
 #   that no memory is taken; the last place, and one too many. `attend` against PyTorch's own attention with everything
 #   spelled out, in the three cases of the table; that it stores, takes the mask and looks at what `update` returns. And a
-#   whole model's scores with your cache against a full pass, to twelve digits.
+#   whole model's logits with your cache against a full pass, to twelve digits.
 # why: Here offset, cache and mask meet. Every engine has this object, and most broken engines are broken here.
 # hint: `_end_of(k, v)` checks the shapes and returns where the new positions end; `_need_room(end)` refuses what does not
 #   fit. A slice of a tensor is a view: writing to it writes to the cache. Gradients have no business in here (`detach`).
@@ -442,7 +442,7 @@ from nanolm.model import Attention  # exercise: forward
 # %% [markdown]
 # ## Prefill, then decode
 #
-# Now the loop around the model. `forward` scores new positions and writes them to the cache; it does not advance the cache,
+# Now the loop around the model. `forward` computes the logits of new positions and writes their keys and values to the cache; it does not advance the cache,
 # since only the caller knows what is to count. `stream` is that caller. It yields each token as soon as it is there, which is
 # what lets a chat answer appear word by word.
 #
@@ -451,10 +451,10 @@ from nanolm.model import Attention  # exercise: forward
 # | `check_prompts(prompts, max_new_tokens, config)` | refuses empty prompts, unknown tokens and too long a request |
 # | `right_padded(prompts, device)` | prompts of unequal length as one tensor |
 # | `self.new_cache(batch_size, capacity, ragged, cache_kind)` | an empty cache; `ragged=True` lets each row have a length of its own; `cache_kind` is handed on (week 5 has kinds of one byte a number) |
-# | `self(tokens, cache, last)` | scores of the next token; `last`, a tensor (B,), picks the one position of each row to score |
-# | `sample_next(logits, sampling, rng)` | one token a row, from scores (B, V) |
+# | `self(tokens, cache, last)` | logits of the next token; `last`, a tensor (B,), picks the one position of each row that needs them |
+# | `sample_next(logits, sampling, rng)` | one token a row, from logits (B, V) |
 #
-# Scoring costs D · V products a position, about as much as a layer or two. The prefill needs the scores of one position a row,
+# Logits cost D · V products a position, about as much as a layer or two. The prefill needs those of one position a row,
 # and `last` says which.
 
 # %%
@@ -1010,8 +1010,8 @@ else:
 # **Prove that a cache changes nothing.** A decoder has L layers; in each, position t attends to positions 0 … t, and everything
 # else (norms, feed-forward, projections) works on one position at a time. (a) Show that keys and values of position t, in every
 # layer, are the same whether or not tokens follow behind it. (b) Conclude that a decode pass with a correct cache gives the same
-# scores as a full pass over the whole text. (c) Name one change to the architecture that would break (a), and say where the proof
-# fails. (d) Why do measured scores differ by about 10⁻¹⁵ all the same?
+# logits as a full pass over the whole text. (c) Name one change to the architecture that would break (a), and say where the proof
+# fails. (d) Why do measured logits differ by about 10⁻¹⁵ all the same?
 #
 # ### BEGIN SOLUTION
 # **Model answer.** Let x(l, t) be the vector of position t that enters layer l.
@@ -1024,7 +1024,7 @@ else:
 #
 # (b) Again by induction over the layers: the pass over the new token t has x(0, t) right. If x(l, t) is right, then so are q, k and v
 # of t in layer l; the keys and values of s < t lie in the cache and are, by (a), those of a full pass. The sum of the same weights and
-# values is the same, so x(l + 1, t) is right. After the last layer the scores are equal. (The cached ones were right when written, by
+# values is the same, so x(l + 1, t) is right. After the last layer the logits are equal. (The cached ones were right when written, by
 # the same argument for the earlier passes, the first of which, the prefill, is a full pass.)
 #
 # (c) For example attention to later positions (bidirectional), where x(1, t) depends on later tokens and the induction fails at its

@@ -9,12 +9,12 @@
 # %% [markdown]
 # # Week 3 · Choosing the token
 #
-# A model does not write. It gives every token of its vocabulary a score, and a small piece of code picks one. This week
+# A model does not write. It gives every token of its vocabulary a score, called a logit, and a small piece of code picks one. This week
 # you write that code. Then you find out why the same prompt at temperature 0 can still give two different texts.
 #
 # **After this week you can**
 #
-# - turn scores into probabilities at any temperature, and say what top-k and top-p each cut away;
+# - turn logits into probabilities at any temperature, and say what top-k and top-p each cut away;
 # - put the rules in the right order and show by an example that the order matters;
 # - explain why temperature 0 does not promise the same text twice, find the near tie behind a difference and state its size;
 # - name two cures and say what each costs, measured on your own machine;
@@ -48,7 +48,7 @@
 # %%
 import torch
 from nanolm import load
-from nanolm.sampling import params as engine  # engine.Sampling is the course's own, whatever you have written below
+from nanolm.sampling import params as engine  # engine.SamplingParams is the course's own, whatever you write below
 from nanolm.sampling import Rng
 
 from course import figures
@@ -64,7 +64,7 @@ def shown(tokens):
     return tokenizer.decode(tokens).replace(" ", "·").replace("\n", "↵")
 
 
-print(f"each pass gives {target.config.vocab_size:,} scores, one for each token of the vocabulary")
+print(f"each pass gives {target.config.vocab_size:,} logits, one for each token of the vocabulary")
 
 # %% [markdown]
 # ## The idea in plain words
@@ -117,7 +117,7 @@ figures.show(
 #
 # | letter | meaning | in code |
 # |---|---|---|
-# | z | scores, called logits: any real numbers, one a token | `logits`, (B, V) |
+# | z | logits, the scores before softmax: any real numbers, one a token | `logits`, (B, V) |
 # | T | temperature (in other weeks T counts positions; here it never does) | `temperature` |
 # | k | number of tokens that top-k keeps | `k`, `top_k` |
 # | p | share of probability that top-p keeps at least; p(x) is the probability of token x | `p`, `top_p`, `probs` |
@@ -169,7 +169,7 @@ figures.show(
 # or more. The order is fixed: **temperature, top-k, top-p, one draw**, with the total brought back to 1 after each filter.
 # It is the order of the common libraries.
 #
-# All of it lives in `nanolm/sampling.py`, and this week you write that file.
+# All of it lives in `nanolm/sampling/`, and this week you write its functions.
 #
 # Softmax has two traps. At a small T the quotient z/T gets so large that its exponential is infinite: subtract the
 # largest logit from all of them first, which changes no difference. And T = 0 cannot be divided by: it is *defined* as
@@ -181,7 +181,7 @@ from nanolm.sampling import temperature_probs  # exercise: temperature_probs
 # minutes: 15
 # difficulty: 2
 # tested: The three rows of the table above, 100 random rows against a plain loop, T = 0 and T close to 0, ties, forbidden
-#   tokens (-inf), batches, float64 whatever comes in, and that impossible scores and temperatures are refused.
+#   tokens (-inf), batches, float64 whatever comes in, and that impossible logits and temperatures are refused.
 # why: Every setting that a user calls "creativity" ends in this function.
 # hint: Convert to float64 first. Take the largest of each row with `max(dim=-1, keepdim=True)`, check it, subtract it,
 #   divide, and let `torch.softmax` do the rest. For T = 0 put a 1.0 at `argmax` in a row of zeros (`scatter_`); argmax
@@ -203,7 +203,7 @@ for place, (T, colour) in enumerate(zip((0.5, 1.0, 2.0), figures.LINES, strict=F
     positions = [token + (place - 1) * 0.27 for token in range(8)]
     ax.bar(positions, temperature_probs(scores_here, T)[best], width=0.25, color=colour, label=f"T = {T}")
 ax.set_xticks(range(8), [shown([token]) for token in best.tolist()], rotation=35)
-ax.set(ylabel="probability", xlabel="the eight largest scores, the largest first")
+ax.set(ylabel="probability", xlabel="the eight largest logits, the largest first")
 ax.legend()
 figures.show(
     fig,
@@ -292,7 +292,7 @@ figures.show(
 # A request carries its rules in one small object:
 #
 # ```python
-# Sampling(temperature=0.8, top_k=40, top_p=0.9)
+# SamplingParams(temperature=0.8, top_k=40, top_p=0.9)
 # ```
 #
 # `None` leaves a filter out. Only its method `probs` is asked: three functions that you have, in the right order.
@@ -332,13 +332,13 @@ from nanolm.sampling import sample_next  # exercise: sample_next
 # ### Prediction 2
 #
 # At temperature 1 the model throws dice for every token. In what share of places is the token that comes out the one with
-# the largest score?
+# the largest logit?
 
 # %%
 my_guess_of_share = 0.0  # at temperature 1; change it
 
 # %% [markdown]
-# It can be predicted from the probabilities alone: the token with the largest score comes out with just its own
+# It can be predicted from the probabilities alone: the token with the largest logit comes out with just its own
 # probability, so the share is the *average of the largest probability* along the text. The cell writes eight texts at each
 # temperature and compares. (The cache in it keeps what the model has read, so that each pass needs the new token only; week 2
 # builds one.)
@@ -351,7 +351,7 @@ prompts = [tokenizer.encode(name) for name in speakers]
 
 @torch.inference_mode()
 def draw_along(temperature, new_tokens=40):
-    """Write a text behind each prompt; return how often the largest score came out, and the mean largest probability."""
+    """Write a text behind each prompt; return how often the largest logit came out, and the mean largest probability."""
     rules, rng, hits, largest = SamplingParams(temperature), Rng(1), [], []
     for prompt in prompts:
         cache = target.new_cache(1, len(prompt) + new_tokens)
@@ -367,7 +367,7 @@ def draw_along(temperature, new_tokens=40):
 
 for T in (0.5, 1.0, 2.0):
     measured, predicted = draw_along(T)
-    print(f"T = {T}: the largest score came out in {measured:.0%} of places; predicted {predicted:.0%}")
+    print(f"T = {T}: the largest logit came out in {measured:.0%} of places; predicted {predicted:.0%}")
 print(f"your guess for T = 1 was {my_guess_of_share:.0%}")
 
 # %% [markdown]
@@ -430,16 +430,16 @@ from nanolm.sampling import greedy_pick_with_summation_order  # exercise: greedy
 # points: 2
 # minutes: 10
 # difficulty: 1
-# tested: A pair of tokens of which another one wins when the order changes, equals, scores below zero, and the refusal of
+# tested: A pair of tokens of which another one wins when the order changes, equals, logits below zero, and the refusal of
 #   an order that is no permutation.
 # why: It is the whole mystery in one function: no dice, two answers.
-# hint: One `float32_sum` a token. The largest score wins; among equals the lower id (`list.index` finds the first).
+# hint: One `float32_sum` a token. The largest logit wins; among equals the lower id (`list.index` finds the first).
 
 # %% [markdown]
 # ### One logit, two hundred orders
 #
 # Below is a real logit: the last hidden state behind *My lord, I* times the weights of the token with the
-# largest score, 128 products. They are added up in 200 random orders.
+# largest logit, 128 products. They are added up in 200 random orders.
 
 # %%
 # needs 3.6
@@ -542,7 +542,7 @@ print(f"you said {my_share_of_places:.0%} of places and {my_picks_changed} picks
 
 # %% [markdown]
 # Note what is *not* random here. The same batch gives the same bits, run after run. Nothing is thrown, no threads race. The
-# result depends on the company, and the company is not yours to choose.
+# result depends on the batch, and the other requests in it are not yours to choose.
 
 # %% [markdown]
 # ### The near tie
@@ -558,7 +558,7 @@ def gaps_of(logits):
 
 
 def moves_of(logits):
-    """How far the company has moved the first row's two best tokens apart or together, place by place."""
+    """How far the batch has moved the first row's two best tokens apart or together, place by place."""
     pair = logits[1][0].topk(2, dim=-1).indices
     change = (logits[16][0] - logits[1][0]).double().gather(-1, pair)
     return change[:, 0] - change[:, 1]
@@ -696,7 +696,7 @@ else:
 # - *Tiles.* `tile_linear` calls the library always with 16 rows, filled up with zeros or cut into pieces. The library sees
 #   one shape and keeps to one order. That is how real batch-invariant kernels work: a fixed tile, never split differently.
 #
-# Both are in `nanolm/fixed_order.py`, a page long. Do they hold?
+# Both are in `nanolm/model/batch_invariant.py`, a page long. Do they hold?
 
 # %%
 double, _ = load("target", dtype=torch.float64)
@@ -787,7 +787,7 @@ figures.show(
 # - **float64** costs one and a half to two times as much: twice the bytes, half the numbers per instruction. On a large GPU it costs far more, since
 #   the matrix units are built for 16 bits.
 # - **Tiles** cost most for a single text, which pays for fifteen rows of zeros. In a full batch they are nearly free.
-# - **The tree** is dear, and dearer the larger the batch: it writes every product to memory, which a matrix kernel never
+# - **The tree** is expensive, and more so the larger the batch: it writes every product to memory, which a matrix kernel never
 #   does. It is the version to trust, and to test the others with.
 #
 # On GPUs, He and others (2025) sent one thousand equal requests at temperature 0 and got 80 different answers. With
@@ -943,7 +943,7 @@ else:
 # <details><summary>Answer</summary>½ · 1 · 0.01 = 0.005, one pick in 200. (1 − 0.005)⁵⁰⁰ = e^(−2.5) = 8 %. More than nine
 # answers of ten change somewhere.</details>
 #
-# **5.** A vocabulary of 128,256 tokens, 256 requests, float32 logits. How many bytes is one pass's worth of scores, and how
+# **5.** A vocabulary of 128,256 tokens, 256 requests, float32 logits. How many bytes is one pass's worth of logits, and how
 # long does an H100 (3.35 TB/s) take to read them once?
 #
 # <details><summary>Answer</summary>128,256 · 256 · 4 = 131,334,144 B, 0.131 GB. Read once: 0.039 ms. A sort reads and writes
@@ -1046,7 +1046,7 @@ else:
 # %% [markdown]
 # ## What you have now
 #
-# You can turn scores into a token and defend every step of the way; you can predict how often a greedy text changes from two
+# You can turn logits into a token and defend every step of the way; you can predict how often a greedy text changes from two
 # numbers, find the near tie, and price a cure; and you can prove that a sample from a stream is fair. Run `course status` in
 # a terminal to see what is left.
 #

@@ -9,8 +9,8 @@
 # %% [markdown]
 # # Week 4 · Speculative decoding is exact
 #
-# A large model writes one token per pass. A small model can guess several tokens in the same time. This week you let
-# the small one guess and the large one check, and you prove that the text which comes out is *exactly* as random as if
+# A large model writes one token per pass. A small model can draft several tokens in the same time. This week you let
+# the small one draft and the large one check, and you prove that the text which comes out is *exactly* as random as if
 # the large model had written it alone.
 #
 # **After this week you can**
@@ -82,8 +82,8 @@ pencil = [Round([0, 1, 2, 3], [0, 1, 2, 4]), Round([0, 6, 7, 8], [5]), Round([6,
 fig = figures.draw_rounds(pencil, lambda ids: words[ids[0]])
 figures.show(
     fig,
-    "Three rounds. In the first, three guessed words are kept, the fourth is struck out and another stands in its place. "
-    "In the second the first guess is struck out at once. In the third all four are kept and a bonus word follows.",
+    "Three rounds. In the first, three drafted words are kept, the fourth is struck out and another stands in its place. "
+    "In the second the first drafted word is struck out at once. In the third all four are kept and a bonus word follows.",
 )
 
 # %% [markdown]
@@ -107,7 +107,7 @@ figures.show(
 # %% [markdown]
 # ### Prediction 1
 #
-# The target reads γ + 1 positions in one pass to check γ guesses. How many times longer than a pass of one position
+# The target reads γ + 1 positions in one pass to check γ drafted tokens. How many times longer than a pass of one position
 # does a pass of 5 take on your machine? Write your guess down, then measure.
 
 # %%
@@ -169,7 +169,7 @@ figures.show(
 # - A: 0.5/0.3 is above 1, so A is always kept. B: 0.3/0.3 = 1, always kept.
 # - C: 0.2/0.4 = 0.5. The draft proposes C twice as often as the target wants it, so half of the C's must go.
 #
-# How often is a guess kept? 0.3 · 1 + 0.3 · 1 + 0.4 · 0.5 = 0.8. That is **α**, and it is the mass that both
+# How often is a drafted token kept? 0.3 · 1 + 0.3 · 1 + 0.4 · 0.5 = 0.8. That is **α**, and it is the mass that both
 # distributions share: min(0.5, 0.3) + min(0.3, 0.3) + min(0.2, 0.4) = 0.8.
 #
 # And what comes when a C is rejected? So far A has come out with 0.3, B with 0.3, C with 0.2. The target wants 0.5, 0.3,
@@ -179,7 +179,7 @@ figures.show(
 # Note what the residual is *not*: it is not p. A and B have had their kept share already. Drawing from p after a
 # rejection would give B 0.3 + 0.2 · 0.3 = 0.36, too much.
 #
-# Try one yourself: p = (0.6, 0.4), q = (0.9, 0.1). How often is A kept, how often is a guess rejected, what comes then?
+# Try one yourself: p = (0.6, 0.4), q = (0.9, 0.1). How often is A kept, how often is a drafted token rejected, what comes then?
 #
 # <details><summary>Answer</summary>A is kept with 0.6/0.9 = 2/3, B always. Rejected: 0.9 · 1/3 = 30 %. The residual is
 # max(−0.3, 0) and max(0.3, 0), so it is B alone. B comes out with 0.1 + 0.3 = 0.4, as the target wants.</details>
@@ -193,7 +193,7 @@ figures.show(
 #
 # $$\alpha = \sum_x \min(p(x), q(x))$$
 #
-# It lives in `nanolm/speculative.py`, and this week you write that file. First the residual.
+# It lives in `nanolm/speculative/`, and this week you write its functions. First the residual.
 
 # %%
 from nanolm.speculative import residual_distribution  # exercise: residual_distribution
@@ -207,9 +207,9 @@ from nanolm.speculative import residual_distribution  # exercise: residual_distr
 #   above: the result must be (1, 0, 0). Look at the sum before you divide by it.
 
 # %% [markdown]
-# The dice. Every random choice in this package goes through one small object with two methods: `rng.bernoulli(prob)`
+# The randomness. Every random choice in this package goes through one small object, `rng`, with two methods: `rng.bernoulli(prob)`
 # says yes with that probability, and `rng.categorical(probs)` draws an index. Use nothing else, not even `torch.rand`.
-# Soon you will see what that buys: a test can put *scripted* dice in their place.
+# Soon you will see what that buys: a test can put a *scripted* one in its place.
 
 # %%
 from nanolm.speculative import accept_or_resample  # exercise: accept_or_resample
@@ -267,9 +267,9 @@ from nanolm.speculative import acceptance_rate  # exercise: acceptance_rate
 # ## From one token to a round
 #
 # A round drafts γ tokens and checks them in one pass. Number them 1 to γ. Number i is kept only if 1, …, i − 1 were kept
-# as well, since it was guessed as their continuation. If we take α as the same everywhere, guess i survives with αⁱ. One
-# token more always comes: the one drawn in place of the first rejected guess, or a **bonus token** when all were kept,
-# for the pass has also computed what follows the last guess. So
+# as well, since it was drafted as their continuation. If we take α as the same everywhere, token i survives with αⁱ. One
+# token more always comes: the one drawn in place of the first rejected token, or a **bonus token** when all were kept,
+# for the pass has also computed what follows the last drafted token. So
 #
 # $$E[\text{tokens per round}] = 1 + \alpha + \dots + \alpha^\gamma$$
 #
@@ -342,7 +342,7 @@ figures.show(
 # Two kinds of object take part. A **session** is a model in the middle of a text. `session.feed(tokens, last=n)` reads
 # tokens in one pass and returns the next-token distributions after the last n of them; `session.length` says how many
 # tokens it has read; `session.truncate(length)` forgets the rest. A **draft** has `propose(text, gamma, rng)`, which
-# returns the guesses and the distributions they were drawn from, and the same `length` and `truncate`.
+# returns the drafted tokens and the distributions they were drawn from, and the same `length` and `truncate`.
 #
 # A few helpers are imported for you:
 #
@@ -355,23 +355,23 @@ figures.show(
 # | `Round(drafted, tokens)` | what one round did |
 # | `stats.count(round, written)` | adds a round, of which `written` tokens went into the text |
 #
-# First the decision about one row of guesses, without any model.
+# First the decision about one row of drafted tokens, without any model.
 
 # %%
 from nanolm.speculative import verify_draft  # exercise: verify_draft
 # points: 4
 # minutes: 15
 # difficulty: 2
-# tested: A rejection ends the round, the bonus token comes and comes from the target, each guess is held against its
-#   own row, and no guesses at all.
+# tested: A rejection ends the round, the bonus token comes and comes from the target, each drafted token is held against
+#   its own row, and no drafted tokens at all.
 # why: Where the last token of a round comes from is the most common mistake in speculation.
-# hint: Go through rows of p and q and the guesses together. `target_probs` has one row more than there are guesses:
+# hint: Go through rows of p and q and the drafted tokens together. `target_probs` has one row more than there are of them:
 #   when does anybody look at it?
 
 # %% [markdown]
 # ### The trap: caches remember what you threw away
 #
-# While it drafts, the draft reads its own guesses. While it checks, the target reads them too. After a rejection both
+# While it drafts, the draft reads its own tokens. While it checks, the target reads them too. After a rejection both
 # caches hold tokens that are not in the text. Forget to remove them and, with luck, the next pass finds nothing left to
 # read and complains, as a session does here. An engine that writes by position goes on without a word, from a text that
 # nobody wrote. So a round ends with `truncate`.
@@ -379,7 +379,7 @@ from nanolm.speculative import verify_draft  # exercise: verify_draft
 # How much stays? Say the text had n tokens and the round gave m new ones. Think before you open the answer.
 #
 # <details><summary>Answer</summary>n + m − 1. The last of the m was drawn <em>after</em> the pass, so nobody has read it;
-# all before it have been read. The draft has not read its own last guess, so it may hold less than that; then it keeps
+# all before it have been read. The draft has not read its own last token, so it may hold less than that; then it keeps
 # what it has. <code>truncate</code> refuses a length beyond what was read.</details>
 
 # %%
@@ -388,10 +388,10 @@ from nanolm.speculative import speculative_round  # exercise: speculative_round
 # minutes: 25
 # difficulty: 3
 # tested: One target pass per round, what target and draft have read after a rejection and after a round in which all
-#   was kept, three rounds in a row, a draft that guesses less than γ, γ = 0, and the refusal of a negative γ.
+#   was kept, three rounds in a row, a draft that proposes less than γ, γ = 0, and the refusal of a negative γ.
 # why: This is the algorithm. Everything else in the file serves these ten lines.
 # hint: Four steps, as in the docstring. In step 2 the target has not read the last token of the text yet, perhaps not
-#   even the prompt: feed it text[target.length:] and the guesses together. How many rows do you need back?
+#   even the prompt: feed it text[target.length:] and the drafted tokens together. How many rows do you need back?
 
 # %%
 from nanolm.speculative import speculative_generate  # exercise: speculative_generate
@@ -401,7 +401,7 @@ from nanolm.speculative import speculative_generate  # exercise: speculative_gen
 # tested: The joint distribution of all texts of two and three tokens, exact to 1e-12; the number of target passes when
 #   draft and target are equal; the exact length; an end token inside a draft; the counts; `on_round`.
 # why: The joint distribution is the proof by machine that nothing leaks from one round into the next.
-# hint: A loop around `speculative_round`. With r tokens left, more than r − 1 guesses cannot be used. Cut what comes
+# hint: A loop around `speculative_round`. With r tokens left, more than r − 1 drafted tokens cannot be used. Cut what comes
 #   behind an end token before you add it to the text (`up_to_end`), and tell `stats.count` how many went in.
 
 # %% [markdown]
@@ -427,16 +427,16 @@ tokens, stats = speculative_generate(
 fig = figures.draw_rounds(rounds[:8], tokenizer.decode)
 figures.show(
     fig,
-    "Eight rounds of speculation, one a line: kept guesses in blue, a struck-out rejected guess in red followed by the "
-    "token drawn instead in orange, or a green bonus token where all four guesses were kept.",
+    "Eight rounds of speculation, one a line: kept drafted tokens in blue, a struck-out rejected one in red followed by the "
+    "token drawn instead in orange, or a green bonus token where all four drafted tokens were kept.",
 )
 print(tokenizer.decode(prompt + tokens))
 
 # %% [markdown]
 # ### Several texts at once
 #
-# In a batch each text keeps its own number of guesses. After one round the rows have different lengths, so the cache needs
-# a length per row. `nanolm/speculative_batch.py` does that; each row has dice of its own, so it writes just the text that
+# In a batch each text keeps its own number of drafted tokens. After one round the rows have different lengths, so the cache needs
+# a length per row. `nanolm/speculative/batch.py` does that; each row has an rng of its own, so it writes just the text that
 # it would write alone.
 
 # %%
@@ -450,8 +450,8 @@ for start, (_, row) in zip(starts, batch, strict=True):
 # %% [markdown]
 # ## Proof by machine: follow every outcome
 #
-# A sample of texts can only make it *likely* that the distribution is right. But all randomness goes through the dice,
-# so we can do better. Put scripted dice in their place that first take one branch and then, run after run, all others,
+# A sample of texts can only make it *likely* that the distribution is right. But all randomness goes through the rng,
+# so we can do better. Put a scripted one in its place that first takes one branch and then, run after run, all others,
 # each with its probability. Add the probabilities up per text. That is the exact output distribution, no sampling.
 #
 # Below: four tokens, γ = 1, all texts of two tokens. The difference from p is rounding error, about 10⁻¹⁷.
@@ -641,13 +641,13 @@ figures.show(
 # On the right each dot carries the scatter of its neighbour on the left, and the noise of the machine. Drawing and
 # comparing in Python takes time that the formula does not know, which pulls all dots down a little.
 #
-# Note where α differs: a worked problem is nearly certain once it has begun, so even a small draft guesses well; free
+# Note where α differs: a worked problem is nearly certain once it has begun, so even a small draft proposes well; free
 # text is not. Code, boilerplate and quotations accept well in large models for the same reason.
 
 # %% [markdown]
 # ### Temperature 0
 #
-# At temperature 0 both distributions are certain: p and q are 1 at one token. A guess is kept if the two tokens are
+# At temperature 0 both distributions are certain: p and q are 1 at one token. A drafted token is kept if the two are
 # equal, and otherwise the residual is certain too. Every throw of the dice is certain, and the text must be the target's
 # own greedy text.
 
@@ -668,8 +668,8 @@ print(f"same text: {alone == together}; {stats.tokens_per_target_forward:.2f} to
 # ## A draft without a model
 #
 # Summaries quote their source, code repeats its names, a chat answer repeats the question. Then the cheapest draft is the
-# text itself: find the last few tokens earlier in the text and guess that what followed then follows now. Each guess is
-# made with certainty, so q is 1 at that token and the rule keeps it with probability p(x).
+# text itself: find the last few tokens earlier in the text and guess that what followed then follows now. Each token is
+# drafted with certainty, so q is 1 at that token and the rule keeps it with probability p(x).
 
 # %%
 from nanolm.speculative import prompt_lookup  # exercise: prompt_lookup
@@ -688,7 +688,7 @@ start = tokenizer.encode("HAMLET\nTo be, or not to be, that is the question:\n")
 for name, rule in (("temperature 0", greedy), ("temperature 1", unending[1.0])):
     session = Session(target, rule, len(start) + 120)
     _, stats = speculative_generate(session, PromptLookupDraft(tokenizer.vocab_size), start, 120, 4, Rng(0))
-    print(f"{name}: {stats.tokens_per_target_forward:.2f} tokens per pass, kept {stats.accepted} of {stats.drafted} guesses")
+    print(f"{name}: {stats.tokens_per_target_forward:.2f} tokens per pass, kept {stats.accepted} of {stats.drafted} drafted")
 
 # %% [markdown]
 # The greedy text of a small model soon repeats itself, and then its past is a good draft. At temperature 1 it says new
@@ -702,12 +702,12 @@ for name, rule in (("temperature 0", greedy), ("temperature 1", unending[1.0])):
 # - **A large batch.** A batch of B texts already has B positions per pass. With speculation it has B · (γ + 1). On an H100
 #   a pass is bound by memory only up to about 295 positions (its peak of 989 · 10¹² operations a second over 3.35 · 10¹²
 #   bytes a second, two operations and two bytes per 16-bit weight). At B = 59 and γ = 4 that is 59 · 5 = 295: from there
-#   on every guess costs time.
-# - **A poor draft.** At α = 0.3 and c = 0.4 one guess gives 1.3 tokens in 1.4 passes: 0.93. The best γ is 0.
+#   on every drafted token costs time.
+# - **A poor draft.** At α = 0.3 and c = 0.4 one drafted token gives 1.3 tokens in 1.4 passes: 0.93. The best γ is 0.
 # - **A slow draft.** A draft has to be many times cheaper per *pass*, not per parameter. Each layer has fixed costs
 #   (starting kernels, waiting) that do not shrink with its width, so a narrow model with as many layers takes nearly as long.
 # - **A chip that is busy anyway**, with other requests or with prefill.
-# - **A model that is not causal.** If a later token could change the distribution of an earlier one, checking all guesses
+# - **A model that is not causal.** If a later token could change the distribution of an earlier one, checking all drafted tokens
 #   in one pass would use the wrong context for each of them.
 
 # %%
@@ -741,9 +741,9 @@ figures.show(
 # A separate draft has to be trained, stored and fed. Newer designs let the target draft for itself, from the hidden
 # state it has just computed.
 #
-# | design | what is added | how it guesses |
+# | design | what is added | how it drafts |
 # |---|---|---|
-# | Medusa (Cai 2024) | a few heads on the last hidden state | head i guesses token i + 1, all at once, not knowing each other |
+# | Medusa (Cai 2024) | a few heads on the last hidden state | head i proposes token i + 1, all at once, not knowing each other |
 # | EAGLE (Li 2024) | one decoder layer that predicts the next *hidden state* | token by token, with the target's own head |
 # | MTP (DeepSeek-V3, 2024) | one more layer, trained with the model from the start | the token after next, reusing the head |
 #
@@ -753,17 +753,17 @@ figures.show(
 # %%
 D, F, V, N, K, H = 4096, 14336, 128_256, 32, 8, 128
 layer = D * (N + 2 * K) * H + N * H * D + 3 * D * F
-medusa_head = D * D + D * V  # a residual block, then scores over the vocabulary
+medusa_head = D * D + D * V  # a residual block, then logits over the vocabulary
 eagle = 2 * D * D + layer  # joins token embedding and hidden state, then one layer; the head is shared
 for name, size in (("4 Medusa heads", 4 * medusa_head), ("an EAGLE or MTP layer", eagle)):
     print(f"{name}: {size / 1e9:.2f}·10⁹ parameters, {2 * size / 1e9:.2f} GB, {size / 8.03e9:.1%} of the model")
 
 # %% [markdown]
-# A Medusa head is mostly vocabulary: D · V. EAGLE and MTP guess one token after another and reuse the target's head, which
+# A Medusa head is mostly vocabulary: D · V. EAGLE and MTP draft one token after another and reuse the target's head, which
 # saves that. (In a mixture of experts the added layer is a mixture too, and much larger.)
 #
 # Your rule stays exact whatever proposed the token, as long as q is the distribution it was drawn from. Not every system
-# wants that: Medusa's paper also offers a looser acceptance that is not exact. EAGLE checks a tree of guesses instead of a
+# wants that: Medusa's paper also offers a looser acceptance that is not exact. EAGLE checks a tree of drafted tokens instead of a
 # line, with the same rule at each branch.
 
 # %% [markdown]
@@ -851,15 +851,15 @@ else:
 #
 # **4.** A vendor says "our draft accepts 80 % of the tokens". You measure 2.3 tokens per pass at γ = 4. Both can be true?
 #
-# <details><summary>Answer</summary>Not on the same texts with all four guesses made. A constant α = 0.8 gives 3.36. If
+# <details><summary>Answer</summary>Not on the same texts with all four tokens drafted. A constant α = 0.8 gives 3.36. If
 # 80 % is the share of <em>drafted</em> tokens, it gives exactly 1 + 0.8 · 4 = 4.2. If it is the share of <em>examined</em>
 # tokens, then however unevenly α is spread at least 3.0 come out (half of the rounds kept whole, half cut at the first
-# guess). 2.3 tokens is what a constant α of about 0.6 gives. Ask: on which texts, at which temperature, 80 % of what?</details>
+# drafted token). 2.3 tokens is what a constant α of about 0.6 gives. Ask: on which texts, at which temperature, 80 % of what?</details>
 
 # %% [markdown]
 # ## Check yourself
 #
-# - Why does the target need only one pass for γ guesses, when it needs γ passes to write them?
+# - Why does the target need only one pass for γ drafted tokens, when it needs γ passes to write them?
 # - What do the three numbers α, γ and c say, and which of them can you change after training?
 # - When does speculation slow a server down?
 # - Why would a bidirectional model (BERT, say) not allow this? What would happen to its cache?
@@ -867,7 +867,7 @@ else:
 #   temperature does nobody notice?
 #
 # <details><summary>Short answers</summary>
-# All guesses are known beforehand, so their positions can be run side by side; when writing, each token is the input of
+# All drafted tokens are known beforehand, so their positions can be run side by side; when writing, each token is the input of
 # the next. · α: agreement of the two models on this kind of text; γ: how far ahead you gamble, the only one you can set
 # freely; c: time of a draft pass over a target pass. · When the batch fills the arithmetic, when α is low, or when c is
 # high. · A later token would change the hidden states of earlier ones, so cached keys and values would be wrong after
@@ -898,7 +898,7 @@ else:
 # p(y). Then say in two or three sentences why a whole *text* written in rounds has the target's distribution too.
 #
 # ### BEGIN SOLUTION
-# **Model answer.** Let A be the event that the guess is kept.
+# **Model answer.** Let A be the event that the drafted token is kept.
 #
 # 1. Kept and equal to y: Pr[x = y, A] = q(y) · min(1, p(y)/q(y)) = min(p(y), q(y)). (If q(y) = 0 both sides are 0.)
 # 2. So Pr[A] = Σ min(p, q) = α, and a rejection has probability 1 − α.
@@ -917,14 +917,14 @@ else:
 # ### END SOLUTION
 
 # %% [markdown] written="expected gain" points=6 minutes=15 difficulty=3
-# **Derive the expected gain with the draft's cost.** Assume that each guess is kept with probability α, independently.
+# **Derive the expected gain with the draft's cost.** Assume that each drafted token is kept with probability α, independently.
 # (a) Derive E[tokens per round] as a sum and in closed form. (b) With c the draft's cost per pass and v the cost of a
 # target pass over γ + 1 positions, both in single target passes, give the speed-up. (c) At which c does γ = 1 stop
 # paying if v = 1? (d) Name one way in which independence fails in practice, and say whether the formula is then too high or
 # too low.
 #
 # ### BEGIN SOLUTION
-# **Model answer.** (a) A round gives at least i + 1 tokens when the first i guesses are kept, which has probability αⁱ, for
+# **Model answer.** (a) A round gives at least i + 1 tokens when the first i drafted tokens are kept, which has probability αⁱ, for
 # i = 0 … γ. The mean of a non-negative whole number is the sum of Pr[at least k] over k ≥ 1, so E = Σᵢ αⁱ for i = 0 … γ
 # = (1 − α^(γ+1))/(1 − α), and γ + 1 for α = 1. (b) E / (v + γc). (c) (1 + α)/(1 + c) > 1 exactly if c < α: a draft
 # that costs more than α of a target pass never pays at γ = 1. (d) Acceptance comes in clusters: easy stretches and hard

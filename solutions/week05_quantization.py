@@ -160,7 +160,7 @@ figures.show(
 # c_j = \operatorname{round}(w_j / s), \qquad \hat w_j = c_j \, s, \qquad |w_j - \hat w_j| \le \tfrac{1}{2} s
 # $$
 #
-# The method is called *symmetric absmax*. It lives in `nanolm/quantization.py`, and you write that file now.
+# The method is called *symmetric absmax*. It lives in `nanolm/quantization/absmax.py`, and you write that file now.
 
 # %%
 from nanolm.quantization import largest_code  # exercise: largest_code
@@ -421,7 +421,7 @@ from nanolm.quantization import plain_matmul  # exercise: plain_matmul
 # points: 3
 # minutes: 10
 # difficulty: 2
-# tested: 8, 4, 3 and 2 bits with a scale a row and a group, leading dimensions of x, and the result's number type.
+# tested: 8, 4, 3 and 2 bits with a scale a row and a group, leading dimensions of x, and the result's dtype.
 # why: It runs everywhere, and every fast kernel is tested against it.
 # hint: `codes.split(n)` and `scales.split(n)` give blocks of n rows; how many rows hold DECODED_AT_ONCE weights? For 8
 #   bits the codes are not packed. `F.linear` multiplies with a matrix laid out (out, D); the outputs of the blocks
@@ -430,7 +430,7 @@ from nanolm.quantization import plain_matmul  # exercise: plain_matmul
 # %% [markdown]
 # It saves memory, and time only if you are lucky: the processor reads few bytes and then works them up into floats. To
 # gain time, a *kernel* has to read the codes and multiply them without ever writing floats down. torch has two for
-# CPUs, one for 8 bits and one for 4. `QuantizedLinear` in `nanolm/quantized_linear.py` takes the first where it can and
+# CPUs, one for 8 bits and one for 4. `QuantizedLinear` in `nanolm/quantization/linear.py` takes the first where it can and
 # falls back to the plain way, `Int4Linear` takes the second.
 #
 # With a scale for each row such a kernel multiplies x with the *codes* and applies the scale once at the end. With a
@@ -518,7 +518,7 @@ figures.show(
 #
 # Now whole models: the shipped target, and one with random weights that is 29 times its size. `quantize_model`
 # exchanges the linear layers; the embedding stays as it is (a step looks up one row of it), the norms are tiny, and the
-# head, whose errors go straight into the scores, stays in floats too. Random weights write nonsense, but take as long
+# head, whose errors go straight into the logits, stays in floats too. Random weights write nonsense, but take as long
 # as good ones.
 #
 # ### Prediction 4
@@ -619,11 +619,11 @@ figures.show(
 import numpy as np
 
 sys.path.append(str(ROOT))  # for the folder training/, which knows texts and problems
-from training.corpus import play_documents
-from training.data import join_documents
+from training.texts.corpus import play_documents
+from training.texts.data import join_documents
 from training.figures import held_out_documents
 from training.measure import solved
-from training.problems import KINDS, held_out_problems, problem_documents
+from training.texts.problems import KINDS, held_out_problems, problem_documents
 
 WINDOW = 256
 problems = held_out_problems(50)
@@ -839,7 +839,7 @@ from nanolm.cache import Int8KVCache  # exercise: update
 #
 # ### Prediction 6
 #
-# Both take a byte a number. Which of them moves the model's scores less, and by what factor?
+# Both take a byte a number. Which of them moves the model's logits less, and by what factor?
 
 # %%
 my_better_cache, my_factor = "", 1.0  # "int8" or "float8"; change both
@@ -863,13 +863,13 @@ with torch.inference_mode():
         agree = (scores_here.argmax(-1) == right_scores.argmax(-1)).double().mean().item()
         bits = bits_of(target, rows, make(target.config, len(rows), WINDOW)).sum().item() / n_bytes[kind]
         print(
-            f"{name:8} {cache.nbytes / (len(rows) * WINDOW):5.0f} B a token; scores off by {cache_error[name]:.2%},",
+            f"{name:8} {cache.nbytes / (len(rows) * WINDOW):5.0f} B a token; logits off by {cache_error[name]:.2%},",
             end=" ",
         )
         print(f"same best token at {agree:.1%} of places, {kind} {bits:.4f} bits per byte")
 better = "int8" if cache_error["int8"] < cache_error["float8"] else "float8"
 factor = max(cache_error["int8"], cache_error["float8"]) / min(cache_error["int8"], cache_error["float8"])
-print(f"{better} moves the scores less, by a factor of {factor:.1f}; you said {my_better_cache or '-'} and {my_factor}")
+print(f"{better} moves the logits less, by a factor of {factor:.1f}; you said {my_better_cache or '-'} and {my_factor}")
 
 # %%
 # needs 5.1 to 5.5 and 5.12
@@ -1244,9 +1244,9 @@ if importlib.util.find_spec("transformers"):
     with torch.inference_mode():
         tokens = held_out["problems"][:2, :-1]
         off = (theirs(tokens).logits - rounded_models[4, None](tokens)).abs().max()
-    print(f"largest difference of the scores, both in 4 bits: {off:.1e}")
+    print(f"largest difference of the logits, both in 4 bits: {off:.1e}")
 else:
-    print("transformers is not installed here; with it, this cell rounds its weights and compares the scores with ours")
+    print("transformers is not installed here; with it, this cell rounds its weights and compares the logits with ours")
 
 # %% [markdown]
 # Ready-made, with further packages and mostly on a GPU (not run here):

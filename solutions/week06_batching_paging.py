@@ -18,7 +18,7 @@
 #
 # - say what static, dynamic and continuous batching waste, and compute it from the lengths of the answers;
 # - write the simulators, the block allocator, the block table with copy on write, and the two decisions of a scheduler:
-#   whom to admit, and what it means to give way;
+#   whom to admit, and what preemption means;
 # - compute how many requests fit in a memory, with and without paging, and how long a pass with all of them takes;
 # - read a server's waits: queue, prefill, time per token, and say which knob moves which.
 #
@@ -96,7 +96,7 @@ for name, run in (("static", static), ("continuous", continuous)):
     figures.show(fig, f"{name.capitalize()} batching of ten requests in four slots: {run.n_steps} passes, {how}.")
 
 # %% [markdown]
-# Each box is a request that writes, one token a pass; hatched slots are empty. The hatching costs as much as the
+# Each box is a decoding request, one token a pass; hatched slots are empty. The hatching costs as much as the
 # boxes: the weights are loaded for the pass either way.
 #
 # **Loose sheets.** The second half of the week is about memory. Nobody knows how long an answer will be. A clerk who gives
@@ -225,7 +225,7 @@ figures.show(
 #
 # The more unequal the answers, the worse. Answers of chat models are very unequal.
 #
-# It lives in `nanolm/batching.py`. First the record of a run: a *timeline* with one row a step, in each row a request number
+# It lives in `nanolm/engine/simulation.py`. First the record of a run: a *timeline* with one row a step, in each row a request number
 # or None for each slot. `_steps_at_work`, which is given, maps a request to the list of steps in which it ran.
 
 # %%
@@ -445,10 +445,10 @@ figures.show(
 # 0 is in slot 28, position 5 in slot 9. The table is what keeps the order; the numbers need none.
 #
 # How does attention find its way? It reads the table. On a GPU a kernel follows it block by block (`nanolm/kernels/` has
-# one); here `PagedKVCache` in `nanolm/paged_cache.py` gathers the blocks first. Masks and positions are as before: paging
+# one); here `PagedKVCache` in `nanolm/paging/paged_cache.py` gathers the blocks first. Masks and positions are as before: paging
 # moves numbers, it changes none.
 #
-# The books are in `nanolm/paging.py`, without a single tensor. First the stack of free sheets. A block may have several
+# The books are in `nanolm/paging/blocks.py`, without a single tensor. First the stack of free sheets. A block may have several
 # **holders** (you will soon see who), so each has a count of references. 0 references: it is free.
 
 # %%
@@ -625,7 +625,7 @@ print(f"sized by the mean, it is too small {share[at_mean]:.0%} of the time; you
 #
 # The budget, `max_tokens_per_step`, bounds the length of a pass, since everybody in it waits for all of it. Decoding
 # requests come first, with one token each. What is left goes to prompts, in chunks if need be (Agrawal 2023). All tokens
-# of a pass lie one behind the other in one row (`nanolm/varlen_batch.py`: a batch of variable lengths), so a prompt's chunk
+# of a pass lie one behind the other in one row (`nanolm/engine/varlen_batch.py`: a batch of variable lengths), so a prompt's chunk
 # and others' single tokens share one loading of the weights.
 #
 # **By hand.** A budget of 8 tokens a pass. a has a prompt of 5, b one of 9, both want 3 tokens.
@@ -684,8 +684,8 @@ from nanolm.engine import Scheduler  # exercise: admit, preempt
 # %% [markdown]
 # ## Your parts in the engine
 #
-# `nanolm/engine.py` is the whole server in one method: `step` schedules a pass (`scheduler.schedule`), lets
-# `nanolm/model_runner.py` compute it, and gives every request its tokens. It looks into neither the scheduler nor the tables,
+# `nanolm/engine/engine.py` is the whole server in one method: `step` schedules a pass (`scheduler.schedule`), lets
+# `nanolm/engine/model_runner.py` compute it, and gives every request its tokens. It looks into neither the scheduler nor the tables,
 # so yours can take their place. From here on every token is served by *your* `admit`, on *your* tables, out of *your* pool.
 
 
@@ -712,10 +712,10 @@ while engine.has_work:
     told = ", ".join(
         f"{'ab'[output.id]} gets a token{' and ends' if output.finish_reason else ''}" for output in outputs
     )
-    print(f"prompt tokens run: {record.n_prefill_tokens}, for writers: {record.n_decode_tokens}; {told}")
+    print(f"prompt tokens run: {record.n_prefill_tokens}, for decoding: {record.n_decode_tokens}; {told}")
 
 # %% [markdown]
-# ### The same request alone and in company
+# ### The same request alone and with others
 #
 # What a request gets must not depend on who else is served. To see it, make life hard: a pool of 24 blocks for ten
 # requests, chunks of at most 48 tokens a pass, a prefix cache. In float64, so that no rounding can decide between two
@@ -725,22 +725,22 @@ while engine.has_work:
 # needs 6.4 to 6.6
 ten = trace[:10]
 company = new_engine(model=exact, n_blocks=24, max_running=8, max_tokens_per_step=48, prefix=True)
-together = replay_engine("in company", company, all_at_once(ten)).texts
+together = replay_engine("with others", company, all_at_once(ten)).texts
 alone = [exact.generate(list(a.prompt), a.n_output_tokens, EXACTLY) for a in ten]
 metrics = company.metrics
-print(f"{metrics.n_steps} passes, {metrics.n_preemptions} times somebody had to give way; ", end="")
+print(f"{metrics.n_steps} passes, {metrics.n_preemptions} preemptions; ", end="")
 print(f"{sum(x == y for x, y in zip(together, alone, strict=True))} of {len(ten)} texts as written alone")
 
 # %% [markdown]
 # In float32 or 16 bits, the promise has a small print. A larger matrix is multiplied in other pieces, so its sums are
-# added up in another order, and the last bits of the scores can differ. Where two tokens are nearly equally probable,
+# added up in another order, and the last bits of the logits can differ. Where two tokens are nearly equally probable,
 # that decides.
 
 
 # %%
 @torch.inference_mode()
 def scores(model, n_rows):
-    """The scores after one prompt whose last token is run in a pass with n_rows - 1 others like it."""
+    """The logits after one prompt whose last token is run in a pass with n_rows - 1 others like it."""
     rows = torch.tensor([trace[0].prompt] * n_rows)
     cache = model.new_cache(n_rows, rows.shape[1])
     model(rows[:, :-1], cache)
@@ -750,7 +750,7 @@ def scores(model, n_rows):
 
 for name, model in (("float32", target), ("float64", copy.deepcopy(target).double())):
     off = max((scores(model, n) - scores(model, 1)).abs().max().item() for n in (2, 7, 16, 32))
-    print(f"{name}: scores of one request in larger batches differ by at most {off:.1e}")
+    print(f"{name}: logits of one request in larger batches differ by at most {off:.1e}")
 
 # %% [markdown]
 # (0 is possible: it depends on the processor and its library.) Week 3 shows what such bits do to a text at temperature 0,
@@ -826,13 +826,13 @@ figures.show(
 # The same memory, more than four times the requests in a pass, a third of the passes, and about twice the tokens a second
 # (more, where a pass is longer than the engine's own work, as with a larger model). What is left unused with paging are
 # the ends of last blocks and now and then a few blocks, too few for the next in the queue. And there is a price in the
-# last column: admission fills the pool with fresh, short texts, and then they all grow. So blocks run out, and somebody
-# has to give way.
+# last column: admission fills the pool with fresh, short texts, and then they all grow. So blocks run out, and some
+# request is preempted.
 
 # %% [markdown]
 # ## What preemption costs
 #
-# Whoever gives way runs its tokens twice. Nothing else is lost. A request needs prompt + answer − 1 positions; what is
+# A preempted request runs its tokens twice. Nothing else is lost. A request needs prompt + answer − 1 positions; what is
 # run beyond that is the price. How high is it?
 #
 # ### Prediction 5
@@ -889,7 +889,7 @@ figures.show(
 
 # %% [markdown]
 # Two things to see. With anything from 24 to 64 blocks a third to a half of the positions (red) are run twice: admission
-# fills the pool with fresh, short texts, all of them grow, and the last to come gives way, often more than once. And
+# fills the pool with fresh, short texts, all of them grow, and the last to come is preempted, often more than once. And
 # still, with 48 blocks it takes hardly more passes (blue) than with enough: what has to run again runs *as a prompt*,
 # many tokens in a pass that loads the weights anyway. Only below that the wait grows, and for another reason: fewer
 # requests run side by side. With a prefix cache (green) the blocks that somebody gave up stay known until they are
@@ -902,13 +902,13 @@ figures.show(
 # %% [markdown]
 # ## Chunked prefill: who waits for a long prompt?
 #
-# Eight requests write. Then a prompt of 1,000 tokens arrives. If it may run in one pass, all eight wait for that pass. In
-# chunks of 64 tokens a pass (8 of which go to those who write), everybody's passes are short, but the newcomer needs
+# Eight requests decode. Then a prompt of 1,000 tokens arrives. If it may run in one pass, all eight wait for that pass. In
+# chunks of 64 tokens a pass (8 of which go to the decoding requests), everybody's passes are short, but the newcomer needs
 # eighteen of them.
 #
 # ### Prediction 6
 #
-# By what factor is the longest wait between two tokens of those who write longer with a budget of 1,024 than with 64?
+# By what factor is the longest wait between two tokens of the decoding requests longer with a budget of 1,024 than with 64?
 
 # %%
 my_factor_of_longest_wait = 1.0  # change it
@@ -944,7 +944,7 @@ for _ in range(2):
         tries[budget].append(long_prompt_arrives(budget))
 shown = {budget: min(tries[budget], key=lambda t: max(t[1])) for budget in budgets}  # the one less disturbed
 for budget, (_, waits, ttft) in shown.items():
-    print(f"{budget:4} tokens a pass: writers wait at most {max(waits) * 1e3:5.0f} ms for a token,", end=" ")
+    print(f"{budget:4} tokens a pass: decoding requests wait at most {max(waits) * 1e3:5.0f} ms for a token,", end=" ")
     print(f"the newcomer {ttft * 1e3:4.0f} ms for its first")
 factor = max(shown[1024][1]) / max(shown[64][1])
 print(f"the longest wait is {factor:.0f} times as long with 1,024; you said {my_factor_of_longest_wait:.0f}")
@@ -971,7 +971,7 @@ figures.show(
 )
 
 # %% [markdown]
-# A dot is a pass, and its height is the wait for a token of everybody who writes. Triangles mark the newcomer's first
+# A dot is a pass, and its height is the wait for a token of every decoding request. Triangles mark the newcomer's first
 # token. In red a text that was flowing stops for a moment, in blue it flows on, a little slower. The price is the
 # newcomer's: with small chunks each pass loads the weights (here: starts its operations) for few tokens. In between there
 # is a budget that gives nearly all of both. On a GPU it lies near the ridge, a few hundred to a few thousand tokens,
@@ -981,7 +981,7 @@ figures.show(
 # ## One beginning, several endings
 #
 # Four continuations of one text: for a choice, a vote, or a beam. With `Engine.fork` all four stand on the same blocks.
-# (They share the token written so far; what comes next each draws with dice of its own.)
+# (They share the token written so far; what comes next each draws with an rng of its own.)
 #
 # **By hand.** The longest prompt of the trace has 193 tokens; each continuation has 40 new ones, of which the last is
 # never run: 232 positions, 15 blocks of 16. Four separate requests: 60 blocks. Forked: the 12 full blocks of the prompt
@@ -1075,7 +1075,7 @@ def draw_records(engine):
     axes[1].fill_between(at, [r.n_blocks_used for r in records], color=figures.GREEN, alpha=0.4)
     lost = [(t, r.n_blocks_used) for t, r in zip(at, records, strict=True) if r.n_preempted]
     if lost:
-        axes[1].plot(*zip(*lost, strict=True), "v", color=figures.RED, markersize=5, label="somebody gave way")
+        axes[1].plot(*zip(*lost, strict=True), "v", color=figures.RED, markersize=5, label="preemption")
         axes[1].legend(loc="lower center", fontsize=8.5)
     axes[0].set(xlabel="seconds", ylabel="requests", ylim=(0, None))
     axes[1].set(xlabel="seconds", ylabel="blocks in use", ylim=(0, 1.08 * n_blocks))
@@ -1234,7 +1234,7 @@ figures.show(
 # | continuous instead of static | far shorter | a little longer when a newcomer's prompt joins the pass | rises, more so with unequal answers | the same | last bits |
 # | paging instead of reservation | queue shorter | longer, as the batch grows | rises with the batch | a few per cent wasted instead of most | none |
 # | chunked prefill | newcomer's longer | no long gaps | about the same | the same | last bits |
-# | preemption | for who gives way: longer | a gap for who gives way | a little less | lets the pool be full | none |
+# | preemption | for the preempted: longer | a gap for the preempted | a little less | lets the pool be full | none |
 
 # %% [markdown]
 # ## Depth: what else a scheduler may do
@@ -1248,7 +1248,7 @@ figures.show(
 # queue grows for ever.
 #
 # **Machines of their own for prefill.** Instead of mixing chunks into passes, some servers run prompts on some machines
-# and writing on others, and send the caches across (*disaggregation*). Then nobody who writes ever waits for a prompt.
+# and writing on others, and send the caches across (*disaggregation*). Then no decoding request ever waits for a prompt.
 # Chunks are the remedy within one machine.
 #
 # **Tensor parallelism.** A model that is too large for one GPU is split across several, every matrix in parts. Of four
@@ -1373,7 +1373,7 @@ else:
 # - **A fork that counts no references.** The first to end frees the other's blocks.
 #   `test_fork_shares_every_block_and_copies_none`
 # - **Somebody overtakes one that does not fit.** `test_admit_lets_nobody_overtake_one_that_does_not_fit`
-# - **Admitted for a first chunk.** It has to give way in the middle of its prompt.
+# - **Admitted for a first chunk.** It is preempted in the middle of its prompt.
 #   `test_admit_asks_for_room_for_the_whole_prompt_and_not_for_a_chunk`
 # - **The prefix of one who has to wait kept.** Blocks that can never be evicted.
 #   `test_admit_gives_back_the_prefix_of_one_that_does_not_fit`
@@ -1432,7 +1432,7 @@ else:
 # - Which memory problem does paging solve, and what part of a cache is still wasted?
 # - A larger batch: what happens to TPOT, to throughput, to the price? What ends its growth?
 # - Why does a full block never have to be copied?
-# - Why is nobody allowed to overtake in `admit`, and who gives way in a preemption? What would happen if it were the first?
+# - Why is nobody allowed to overtake in `admit`, and which request is preempted? What would happen if it were the first?
 # - Why can the same request at temperature 0 get another text in a fuller batch? Does paging change the text?
 # - What does a budget of tokens a pass protect, and whom does it cost?
 #
@@ -1440,9 +1440,9 @@ else:
 # Answers differ in length and requests come at any time; with equal lengths that all arrive together there is nothing to
 # refill. · The reservation for what may never be written, and the holes between reservations; the end of each last block.
 # · TPOT grows, throughput grows, the price falls, all ever more slowly, until memory for caches ends. · Nobody writes
-# into it again; new positions go behind it. · A long request would wait for ever; the last to come. If the first gave
-# way, it could lose its place again and again, and nothing would bound its wait. · Sums are split in another way, and
-# last bits decide near ties. Paging moves numbers and changes none. · The waits of those who write; the newcomer with a
+# into it again; new positions go behind it. · A long request would wait for ever; the last to come. If the first were
+# preempted, it could lose its place again and again, and nothing would bound its wait. · Sums are split in another way, and
+# last bits decide near ties. Paging moves numbers and changes none. · The waits of decoding requests; the newcomer with a
 # long prompt. </details>
 
 # %% [markdown]
@@ -1460,35 +1460,35 @@ else:
 # 3. **Continuous batching and paging**, if they are not there; raise the limit on running requests; watch preemptions. If
 #    caches are really in use: shared prefixes, an 8-bit cache, a model with fewer KV heads, then more machines (45
 #    seconds).
-# 4. **Protect those who write.** A budget of tokens a pass against long prompts; p95 of the time between tokens, not the
+# 4. **Protect decoding requests.** A budget of tokens a pass against long prompts; p95 of the time between tokens, not the
 #    mean (30 seconds).
 # 5. **Numbers.** From 16 to 64 requests the bound goes from 3,126 to 9,089 tokens/s and a token from 5.1 to 7.0 ms. Load
 #    test with recorded lengths, up to the rate at which waits turn upwards; keep 10 to 20 % headroom for several long
 #    ones at once (30 seconds).
 
 # %% [markdown] written="preemption is exact and ends" points=8 minutes=25 difficulty=3
-# **Show that preemption by recomputation is harmless.** A request that gives way loses all its blocks, keeps its tokens
+# **Show that preemption by recomputation is harmless.** A preempted request loses all its blocks, keeps its tokens
 # (prompt and answer so far), and later runs them again as a prompt. (a) Show that at temperature 0 its final text is the
-# one it would have written undisturbed. (b) At temperature 1 each request has dice of its own. Show the same, and say
+# one it would have written undisturbed. (b) At temperature 1 each request has an rng of its own. Show the same, and say
 # where the proof fails if all requests share one generator. (c) The scheduler serves in order of arrival, takes blocks
-# from the last, puts whoever gives way at the front of the queue, and every request alone fits into the pool. Show that
-# every request finishes, if each finishes after finitely many tokens. (d) Which step of (c) breaks if the *first* gives
-# way instead of the last?
+# from the last, puts the preempted request at the front of the queue, and every request alone fits into the pool. Show that
+# every request finishes, if each finishes after finitely many tokens. (d) Which step of (c) breaks if the *first* is
+# preempted instead of the last?
 #
 # ### BEGIN SOLUTION
 # **Model answer.** (a) The keys and values of position s are functions of tokens 1 … s (causal model). Recomputed from
 # the same tokens, at the same positions, they are the same numbers, whether run one by one or many in a pass (up to the
-# order of sums). So the scores after the last token are the ones of the undisturbed run, and so is the next token. By
+# order of sums). So the logits after the last token are the ones of the undisturbed run, and so is the next token. By
 # induction over the tokens still to be written the texts are equal.
 #
-# (b) The next token is a function of the scores and of the next number of the dice. Recomputation runs known tokens and
-# chooses none, so it draws nothing: the state of the dice depends only on how many tokens this request has drawn. The
-# same induction, with (tokens, state of the dice) as what is preserved. With one generator for all, the state depends on
+# (b) The next token is a function of the logits and of the rng's next number. Recomputation runs known tokens and
+# chooses none, so it draws nothing: the state of the rng depends only on how many tokens this request has drawn. The
+# same induction, with (tokens, state of the rng) as what is preserved. With one generator for all, the state depends on
 # who else has drawn in between, and a preemption changes that order.
 #
-# (c) Among the unfinished requests let r be the earliest to arrive. *It never loses its blocks once it runs:* only the
+# (c) Among the unfinished requests let r be the earliest to arrive. *It is never preempted once it runs:* only the
 # last of the running is taken from, running requests are in order of arrival (nobody overtakes in admission, and whoever
-# gives way goes to the front), so r is taken from only if it is alone; but alone it fits into the pool. *It makes
+# is preempted goes to the front), so r is taken from only if it is alone; but alone it fits into the pool. *It makes
 # progress in every pass in which it runs:* it comes first in the plan, and blocks are found for it by taking from others
 # until they suffice. *It does get to run:* if r waits, it is first in the queue, since nobody overtakes. Whoever ran at
 # that time would have arrived before r and be unfinished, against the choice of r. So nobody runs, the whole pool is free,
@@ -1496,12 +1496,12 @@ else:
 # many are pending at any time, then it writes one; it needs finitely many; it finishes. Then the next is earliest. By
 # induction over the requests all finish.
 #
-# (d) "It never loses its blocks once it runs." Now it is r that is robbed whenever somebody behind it needs a block, so
+# (d) "It is never preempted once it runs." Now it is r that is preempted whenever somebody behind it needs a block, so
 # later requests undo its work as often as they come, and r runs its prompt again each time. What it has written is kept,
 # so no text is lost; but nothing in the proof bounds how often that happens while requests keep arriving.
 #
 # **Mark scheme (8).** (a) state is a function of earlier tokens, so the same numbers, 1; induction, 1. (b) recomputation
-# draws nothing, 1; the shared generator, 1. (c) the earliest request singled out, 1; it is never robbed, with the reason
+# draws nothing, 1; the shared generator, 1. (c) the earliest request singled out, 1; it is never preempted, with the reason
 # (order and fits alone), 1; progress in each pass and induction over the requests, 1. (d) the step named with what takes
 # its place, 1. "It just recomputes, so it is the same" without why the numbers are equal: at most 1 for (a).
 # ### END SOLUTION
@@ -1527,8 +1527,8 @@ else:
 # (c) The last block is on average half empty, (g − 1)/2 positions if all fillings are equally likely. Of the positions
 # held it is (g − 1)/2 / (μ + (g − 1)/2). For g = 16: 7.5/(μ + 7.5) < 0.02 exactly if μ > 367.5, so from 368 tokens on.
 #
-# (d) When texts grow together, blocks run out and somebody gives way: its tokens are run again and its text pauses. The
-# last to come gives way, which has the fewest tokens on average; they are run as a prompt, in few passes; and blocks kept
+# (d) When texts grow together, blocks run out and some request is preempted: its tokens are run again and its text pauses. The
+# last to come is preempted, which has the fewest tokens on average; they are run as a prompt, in few passes; and blocks kept
 # free at admission make it rare, since sums of many lengths seldom stray far from their mean.
 #
 # **Mark scheme (6).** (a) 1. (b) weighting by time, 1; formula, 1; one half and why, 1. (c) 1. (d) price and two

@@ -218,7 +218,7 @@ figures.show(
 # position has looked at that first token. With a token in front, the keys of layer 0 differ as well: they were turned to
 # another position.
 #
-# Now as code. It lives in `nanolm/prefix.py`, and most of this week you write that file.
+# Now as code. It lives in `nanolm/paging/radix_cache.py`, and most of this week you write that file.
 
 # %%
 from nanolm.paging import reusable_prefix_tokens  # exercise: reusable_prefix_tokens
@@ -376,7 +376,7 @@ figures.show(
 #
 # ## Your tree in the engine
 #
-# `nanolm/scheduler.py` asks the tree three things: what is there of a newcomer's prompt (`match`), remember what a pass has
+# `nanolm/engine/scheduler.py` asks the tree three things: what is there of a newcomer's prompt (`match`), remember what a pass has
 # computed (`insert`), give me n blocks (`evict`). It never looks inside. So your class can take the reference's place.
 
 
@@ -1032,7 +1032,7 @@ print(f"you said {my_longest_mean_gap_minutes:g} minutes; by chance it still pay
 # **Machines of their own for prefill.** Where prompts are run on other machines than answers are written, the cache travels
 # between them, and routing decides about both: the prefill goes to where the prefix is.
 #
-# **Preemption.** A request that loses its blocks (week 6) leaves what it had computed in the tree. When it comes back soon, it
+# **Preemption.** A preempted request (week 6) leaves what it had computed in the tree. When it comes back soon, it
 # finds its own text.
 
 # %% [markdown]
@@ -1089,7 +1089,7 @@ else:
 #
 # - **Reuse behind the first difference.** Fluent text about another prompt.
 #   `test_reusable_prefix_tokens_end_at_the_first_token_that_differs`, `test_insert_branches_where_texts_part`
-# - **The whole prompt reused.** No position is left to give the next token's scores.
+# - **The whole prompt reused.** No position is left to give the next token's logits.
 #   `test_reusable_prefix_tokens_leave_one_position_to_run`, `test_match_finds_no_more_tokens_than_the_limit`
 # - **Granularity ignored, or rounded up.** More is counted as cached than there is.
 #   `test_reusable_prefix_tokens_are_whole_multiples_of_the_granularity`
@@ -1169,7 +1169,7 @@ else:
 #
 # <details><summary>Short answers</summary>
 # Keys and values depend on everything before them, so an equal ending behind another beginning is other numbers. · One, or up
-# to a block: the scores of the next token are made by running the last one. · The count says who uses it now, the last use how
+# to a block: the logits of the next token are made by running the last one. · The count says who uses it now, the last use how
 # likely it is to be used again; the count protects. · Without its trunk a branch cannot be found; and everybody's use renews
 # the trunk. · Nothing: the cache is read at every step as before. (It helps indirectly: prefills take less of each pass.) ·
 # Three of four times the prefix lies on another machine, and all pools hold copies of the same. · When fewer than 22 % of uses

@@ -52,7 +52,7 @@ from dataclasses import replace
 import torch
 from nanolm import load
 from nanolm.model import moe
-from nanolm.budget import gpus_needed, matmul_flops, weight_bytes
+from nanolm.budget import effective_experts, gpus_needed, matmul_flops, weight_bytes
 from nanolm.checkpoint import SHIPPED
 from nanolm.sampling import Rng
 from nanolm.model import NanoLM
@@ -84,7 +84,7 @@ print(f"the trained mixture: {n_layers} layers, each with {n_experts} experts, o
 # come.
 #
 # In a model the doctors are **experts**: feed-forward blocks like the one a dense model has, side by side in the same layer. The
-# receptionist is the **router**, one small matrix that gives each expert a score. Attention, norms and embedding are as always.
+# receptionist is the **router**, one small matrix that gives each expert a score, its logit. Attention, norms and embedding are as always.
 # Below, the first layer of a small trained mixture reads two texts. Each column is a token, and two experts light up in it.
 
 
@@ -133,7 +133,7 @@ figures.show(
 # | B, T | texts in the batch, positions of each in this pass (T = 1 in decode) | |
 # | P | positions of the pass in all, B · T: an expert does not care whose they are | `n_positions` |
 # | D, F | model width, width of one expert | `d_model`, `d_ff` |
-# | z | the router's scores of a position, E of them | `logits` |
+# | z | the router's logits of a position, E of them | `logits` |
 # | g | the shares of the chosen: k numbers that add up to 1 | `shares` |
 # | c | chance that a position chooses a given expert; their sum is k | `chances` |
 #
@@ -152,7 +152,7 @@ my_experts_read = 4.0  # change it
 # ## By hand
 #
 # **One token.** Four experts, k = 2, and the router says 2, 1.5, 0, −1. Experts 0 and 1 are chosen. Their shares are the
-# softmax of *their two* scores:
+# softmax of *their two* logits:
 #
 # | | expert 0 | expert 1 | sum |
 # |---|---:|---:|---:|
@@ -161,7 +161,7 @@ my_experts_read = 4.0  # change it
 #
 # If expert 0 answers (1, 0) and expert 1 answers (0, 2), the layer gives 0.62 · (1, 0) + 0.38 · (0, 2) = (0.62, 0.76).
 #
-# And if the softmax is taken over all four scores, before the choice? The sum is 13.239, the two get 0.558 and 0.339, together
+# And if the softmax is taken over all four logits, before the choice? The sum is 13.239, the two get 0.558 and 0.339, together
 # 0.897. A tenth of the layer's output is missing, and more or less of it at each token. Nothing crashes. (Divide the two by 0.897
 # and they are 0.62 and 0.38 again: choosing, then softmax, is the same as softmax, then choosing and *renormalising*.)
 #
@@ -188,7 +188,7 @@ my_experts_read = 4.0  # change it
 # ## The equations
 #
 # $$
-# g = \text{softmax}\big(z_{e_1}, \dots, z_{e_k}\big) \qquad e_1, \dots, e_k: \text{ the } k \text{ largest scores of } z = W_r x
+# g = \text{softmax}\big(z_{e_1}, \dots, z_{e_k}\big) \qquad e_1, \dots, e_k: \text{ the } k \text{ largest logits of } z = W_r x
 # $$
 #
 # $$
@@ -197,7 +197,7 @@ my_experts_read = 4.0  # change it
 #
 # Here x is the position's vector, D numbers; $W_r$ is the router's matrix, E × D; and y is what the layer gives for it.
 #
-# It lives in `nanolm/moe.py`, and its arithmetic in `nanolm/mixture.py`. First the router's decision.
+# It lives in `nanolm/model/moe.py`, and its arithmetic in `nanolm/budget/experts.py`. First the router's decision.
 
 # %%
 from nanolm.model import route  # exercise: route
@@ -205,9 +205,9 @@ from nanolm.model import route  # exercise: route
 # minutes: 10
 # difficulty: 1
 # tested: The shares on the worked example, the order of the chosen, ties, any leading shape, 60 random batches against a plain
-#   sort, and refusal of an impossible k and of logits that are no numbers.
+#   sort, and refusal of an impossible k and of logits that are NaN or infinite.
 # why: It is the one decision a mixture makes, and a softmax in the wrong place leaves a model that runs and is quietly worse.
-# hint: A stable sort from the largest down gives scores and ids at once. Cut first, then softmax. Which tensor goes into the
+# hint: A stable sort from the largest down gives logits and ids at once. Cut first, then softmax. Which tensor goes into the
 #   softmax decides whether the shares add up to 1.
 
 # %% [markdown]
@@ -220,7 +220,7 @@ from nanolm.model import route  # exercise: route
 # %%
 @torch.inference_mode()
 def router_logits(texts):
-    """The scores that the routers give, (L, positions, E)."""
+    """The logits that the routers give, (L, positions, E)."""
     found = []
     hooks = [
         layer.feedforward.router.register_forward_hook(lambda _, inputs, logits: found.append(logits))
@@ -491,7 +491,7 @@ from nanolm.budget import load_imbalance  # exercise: load_imbalance
 print("The busiest expert's load, in even shares; in brackets how many evenly busy experts would be as diverse.\n")
 print("layer " + "".join(f"{name:>16}" for name in loads))
 for i in range(n_layers):
-    measures = [(load_imbalance(c[i].tolist()), moe.effective_experts(c[i].tolist())) for c in loads.values()]
+    measures = [(load_imbalance(c[i].tolist()), effective_experts(c[i].tolist())) for c in loads.values()]
     print(f"{i:5} " + "".join(f"{worst:9.2f} ({even:4.2f})" for worst, even in measures))
 
 # %% [markdown]
@@ -874,7 +874,7 @@ for B in batches:
 #
 # Not the task. An expert that is chosen more often learns faster, becomes better, and is chosen more often still; the others
 # starve. So training adds a second loss, small, that says: share out. Of a pass, let $f_e$ be the share of all choices that
-# expert e got, and $\bar p_e$ its mean probability (softmax over all E scores). Then (Fedus 2021)
+# expert e got, and $\bar p_e$ its mean probability (softmax over all E logits). Then (Fedus 2021)
 #
 # $$
 # \text{balance loss} = E \sum_{e=1}^{E} f_e \, \bar p_e
@@ -975,7 +975,7 @@ figures.show(
 #   layer. The busiest device sets the pace, which is what `load_imbalance` measures. Hot experts get copies.
 # - **Capacity.** Some systems give each expert room for a fixed number of tokens and drop the rest. Then what a text becomes
 #   depends on who else is in the batch. This engine, like vLLM, drops none.
-# - **Rounding.** A router is a threshold. Where two scores nearly tie, a last bit decides between two experts, and the text
+# - **Rounding.** A router is a threshold. Where two logits nearly tie, a last bit decides between two experts, and the text
 #   may go on differently. So near ties matter more than in a dense model (week 3).
 
 # %% [markdown]
@@ -1018,7 +1018,7 @@ else:
 # The first splits every expert over two GPUs: 46.7 billion parameters are 93 GB at 2 bytes. The second splits attention eight
 # ways and gives each GPU whole experts, and wants eight GPUs with more than 80 GB each. Both sort tokens by expert as your
 # `mix_experts` does; one kernel then runs all experts in one launch instead of one after the other. This package has such a
-# kernel too, `grouped_matmul` in `nanolm/kernels/`: the one that was measured above.
+# kernel too, `triton_grouped.py` in `nanolm/kernels/`, behind `grouped_matmul`: the one that was measured above.
 
 # %% [markdown]
 # ## Common mistakes, and the test that names each
@@ -1026,9 +1026,9 @@ else:
 # - **Softmax before top-k without renormalising.** Shares that do not add up to 1.
 #   `test_route_of_the_worked_example_shares_62_to_38`
 # - **The weakest experts chosen, or shares in another order than ids.** `test_route_puts_the_strongest_expert_first`
-# - **A sort that is not stable.** Equal scores choose different experts here and there.
+# - **A sort that is not stable.** Equal logits choose different experts here and there.
 #   `test_route_takes_the_lower_id_of_equal_logits`
-# - **NaN taken for a score.** It sorts to the front and spoils the text from there on.
+# - **NaN taken for a logit.** It sorts to the front and spoils the text from there on.
 #   `test_route_refuses_logits_that_are_no_numbers`
 # - **Shares not applied; outputs in the order of the experts; the sort applied twice instead of undone.**
 #   `test_mix_experts_equals_a_loop_over_positions`, `test_mix_experts_equals_a_loop_over_positions_in_every_shape`
@@ -1117,7 +1117,7 @@ else:
 # 2. **Reading by batch.** E (1 − k/E)^B experts stay unread: alone 16 GB either way; at 16 texts 64 against 16. The same bytes a token need 4.5
 #    times the batch, and the caches for it (45 seconds).
 # 3. **Which load do we have?** Prefill-heavy: arithmetic counts, the mixture is as cheap as 8B. Decode with a few dozen users on
-#    one machine: dear. Decode with very many: cheap again (30 seconds).
+#    one machine: expensive. Decode with very many: cheap again (30 seconds).
 # 4. **What do we get for it?** Quality nearer to the large model. The fair rival may be a dense model of the same *quality*,
 #    say 15 to 20B, not of the same arithmetic (30 seconds).
 # 5. **Measure before deciding:** tokens/s at our batch, side by side; the load of the experts on *our* traffic; 4-bit experts
@@ -1160,7 +1160,7 @@ else:
 # **What the balance loss does.** $\mathcal{L} = E \sum_e f_e \bar p_e$, with f the shares of the choices (counted, no
 # gradient) and $\bar p$ the mean router probabilities; both add up to 1. (a) Suppose $f = \bar p$. Show that the loss is at
 # least 1, and say when it is 1. (b) One position has the probabilities $p_1, \dots, p_E$ = softmax(z). Derive the derivative
-# of $\sum_e f_e p_e$ by $z_i$, with f held fixed. Which scores does a step of gradient descent lower? (c) Why is f in the
+# of $\sum_e f_e p_e$ by $z_i$, with f held fixed. Which logits does a step of gradient descent lower? (c) Why is f in the
 # formula, and not $\sum_e \bar p_e^2$ alone? (d) What goes wrong when its weight is too large?
 #
 # ### BEGIN SOLUTION
@@ -1168,7 +1168,7 @@ else:
 # all p̄_e are 1/E.
 #
 # (b) ∂p_e/∂z_i = p_e (δ_ei − p_i), so the derivative is p_i f_i − p_i Σ_e f_e p_e = p_i (f_i − m) with m = Σ f_e p_e, the
-# mean load as this position sees it. It is positive where f_i > m: descent lowers the scores of the experts that are busier
+# mean load as this position sees it. It is positive where f_i > m: descent lowers the logits of the experts that are busier
 # than this mean and raises those of the others, each in proportion to its probability.
 #
 # (c) What must be even is the real load, and that is f: probabilities can be even on average while the top k choices fall on

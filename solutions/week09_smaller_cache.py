@@ -230,7 +230,7 @@ my_peak_mb = 268.0  # change it
 # One case needs care. A mask hides a key by the score −∞. A piece in which *everything* is hidden has the maximum −∞, and
 # −∞ − (−∞) is not a number. Then subtract 0 instead: e^(−∞ − 0) = 0, as it should be.
 #
-# The code is in `nanolm/flash.py`. Two helpers are finished:
+# The code is in `nanolm/attention/flash.py`. Two helpers are finished:
 #
 # | helper | what it does |
 # |---|---|
@@ -539,7 +539,7 @@ for n_splits in (1, 4, 16):
 # the key. And the scale is not 1/√(C + R), as the length of these keys would have it, but 1/√(H + R), because the scores
 # are still those of the keys that are never made.
 #
-# The code is in `nanolm/mla.py`. For the naive way a helper is finished: `latent_softmax(scores, key_dim, mask)` scales by
+# The code is in `nanolm/mla/`. For the naive way a helper is finished: `latent_softmax(scores, key_dim, mask)` scales by
 # √key_dim, masks and takes the softmax. The absorbed way is given its attention as an argument, `attend`.
 
 # %%
@@ -733,7 +733,7 @@ for T in (40, 1, 1, 18):
     parts.append(latent_model(tokens[:, cache.length : cache.length + T], cache))
     cache.advance(T)
 off = (torch.cat(parts, dim=1) - latent_model(tokens)).abs().max().item()
-print(f"in passes of 40, 1, 1 and 18 tokens and in one pass: scores differ by at most {off:.0e}")
+print(f"in passes of 40, 1, 1 and 18 tokens and in one pass: logits differ by at most {off:.0e}")
 heads = KVCache(DEMO_CONFIG, 1, 60)
 print(f"{cache.nbytes:,} B of cache; its 4 heads with keys and values of 32 would take {heads.allocated_bytes:,}")
 
@@ -812,7 +812,7 @@ from nanolm.window import WindowKVCache  # exercise: update
 # ### Prediction 4
 #
 # The target has 12 layers. With W = 8 in each, change one token of a text. Which is the last position, counted from the
-# changed one, whose scores can change at all? And how far does it go without a window?
+# changed one, whose logits can change at all? And how far does it go without a window?
 
 # %%
 my_reach = 8  # positions; change it
@@ -830,7 +830,7 @@ changed[0, at] = tokenizer.encode("Z")[0]
 
 @torch.inference_mode()
 def change_in_scores(window):
-    """Largest change of a score at each position from the changed one on."""
+    """Largest change of a logit at each position from the changed one on."""
     caches = [WindowKVCache(config, window, dtype=torch.float64) if window else None for _ in range(2)]
     before, after = (exact_target(tokens, cache) for tokens, cache in zip((text, changed), caches, strict=True))
     return (before - after).abs().amax(-1)[0, at:]
@@ -850,11 +850,11 @@ for (window, change), colour in zip(changes.items(), figures.LINES, strict=False
     ax.semilogy(seen.clamp(min=1e-17), color=colour, linewidth=1.2, label=f"W = {window}" if window else "no window")
     if window:
         ax.axvline(12 * (window - 1), color=colour, linestyle=":")
-ax.set(xlabel="positions behind the changed token", ylabel="largest change of a score", ylim=(1e-17, 100))
+ax.set(xlabel="positions behind the changed token", ylabel="largest change of a logit", ylim=(1e-17, 100))
 ax.legend(loc="lower right")
 figures.show(
     fig,
-    "How much the scores change against the distance from a changed token, on a logarithmic scale. Without a window "
+    "How much the logits change against the distance from a changed token, on a logarithmic scale. Without a window "
     "the change stays large throughout. With windows of 4, 8 and 16 it falls by many powers of ten. Dotted lines stand at 36, "
     "84 and 180 positions. At the first two the change ends exactly; with 16 it is lost in rounding just before the third.",
 )
@@ -893,7 +893,7 @@ from course.paths import ROOT
 sys.path.append(str(ROOT))  # for the folder training/, which knows the plays
 texts = {"problems": documents}
 try:
-    from training.corpus import play_documents
+    from training.texts.corpus import play_documents
 
     texts["plays"] = list(play_documents(held_out=True))
 except ModuleNotFoundError:
@@ -1172,7 +1172,7 @@ if importlib.util.find_spec("transformers"):
             ours = target(ids, WindowKVCache(config, 32))
         off, size = (theirs.logits - ours).abs().max().item(), ours.abs().max().item()
         held = theirs.past_key_values.layers[0].keys.shape[2]
-        print(f"{way:5}: scores as large as {size:.0f} differ by {off:.0e}; it keeps {held} positions a layer")
+        print(f"{way:5}: logits as large as {size:.0f} differ by {off:.0e}; it keeps {held} positions a layer")
 else:
     print("transformers is not installed here; with it, this cell compares its Mistral with your ring")
 

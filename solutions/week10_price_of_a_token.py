@@ -10,7 +10,7 @@
 # # Week 10 · What a token costs
 #
 # A chip costs three dollars an hour, whoever uses it. Alone on it you pay 4.26 dollars for a million tokens of an 8B model;
-# in company the same tokens cost 35 cents, and you wait longer for each. This week you compute that trade for any model,
+# in a batch with others the same tokens cost 35 cents, and you wait longer for each. This week you compute that trade for any model,
 # chip and number of users, find the point where it ends, and check the computation on your own machine. Then the whole
 # course comes together: your own engine serves a recorded load, under a goal for waiting and a goal for the price.
 #
@@ -121,7 +121,7 @@ figures.show(
 # | W | bytes that the chip reads in a second | `hardware.bandwidth_bytes_per_second` |
 # | P | operations that it does in a second | `hardware.peak_flops_per_second` |
 # | t | time of a step: the time per output token, TPOT | `step_seconds`, `tpot_seconds` |
-# | γ | tokens guessed ahead in a pass (week 4) | |
+# | γ | tokens drafted for a pass (week 4) | |
 #
 # GB is 10⁹ bytes. Dollars are for a million written tokens, as price lists have it. **TTFT** is the time from a request's
 # arrival to its first token. The **95th percentile**, p95, of a wait is what 95 % of the waits stay within.
@@ -185,7 +185,7 @@ my_users_for_a_tenth, my_times_cheaper_at_most = 10, 1000  # change both
 # \text{dollars a million} = \frac{\text{dollars an hour}}{3600} \cdot \frac{t(B)}{B} \cdot 10^6
 # $$
 #
-# The first lives in `nanolm/budget.py`, the second in `nanolm/pricing.py`.
+# The first lives in `nanolm/budget/decode_batch.py`, the second in `nanolm/budget/pricing.py`.
 
 # %%
 from nanolm.budget import decode_step_time  # exercise: decode_step_time
@@ -193,7 +193,7 @@ from nanolm.budget import decode_step_time  # exercise: decode_step_time
 # minutes: 12
 # difficulty: 2
 # tested: The table above; 1,024 tokens of context up to 476 users; int8; a 13B; batches so large that arithmetic is the longer
-#   part; that a larger batch is never faster and never dearer a token, for 50 random models; bad input.
+#   part; that a larger batch is never faster and never more expensive a token, for 50 random models; bad input.
 # why: Every estimate of a service starts with this line. Who forgets the B in front of s/W promises 32 users 5 ms.
 # hint: Three times: all caches, the weights, the arithmetic of the whole batch. Which two overlap?
 
@@ -799,7 +799,7 @@ except subprocess.TimeoutExpired:
 # choices matter more there than here?
 #
 # <details><summary>Answer</summary>The fixed cost is now mostly reading weights. <code>--weight-bits 8</code> cuts it, where
-# it did next to nothing for the small model. More slots pay for longer, and guessing ahead (<code>--prompt-lookup</code>)
+# it did next to nothing for the small model. More slots pay for longer, and speculation (<code>--prompt-lookup</code>)
 # pays where a pass over five positions takes less than twice a pass of one.</details>
 
 # %% [markdown]
@@ -838,7 +838,7 @@ if importlib.util.find_spec("transformers"):
         same = text == target.generate(start, 40, SamplingParams(0.0, end_tokens=()))
         print(f"transformers, {name:12}: {40 / seconds[name]:4.0f} tokens/s; our greedy text: {same}")
 else:
-    print("transformers is not installed here; with it, this cell lets it guess ahead")
+    print("transformers is not installed here; with it, this cell lets it speculate")
 
 # %% [markdown]
 # The texts are equal: at temperature 0 speculation changes nothing but the time. Whether it *saves* time here is another

@@ -16,8 +16,8 @@ from rich.console import Console
 from nanolm.checkpoint import huggingface as checkpoint
 
 from .figures import PROBLEMS_PER_KIND, TEMPERATURES, held_out_documents, measure
-from .problems import KINDS, held_out_problems
 from .state import save_json, write_atomically
+from .texts.problems import KINDS, held_out_problems
 from .train import HERE, SHIPPED
 
 

@@ -11,10 +11,10 @@ from nanolm.model import NanoLM
 from nanolm.sampling import Rng, SamplingParams
 from nanolm.text import Tokenizer
 
-from .corpus import play_documents
-from .data import join_documents
 from .measure import acceptance, accuracy_by_kind, bits_per_byte, windows_of
-from .problems import Problem, held_out_problems, problem_documents
+from .texts.corpus import play_documents
+from .texts.data import join_documents
+from .texts.problems import Problem, held_out_problems, problem_documents
 
 TEMPERATURES = (0.0, 0.7, 1.0)
 PROBLEMS_PER_KIND = 100

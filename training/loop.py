@@ -14,9 +14,9 @@ from torch import Tensor
 from nanolm.model import NanoLM
 
 from .balance import balance_loss, collect_router_logits
-from .data import Batches
 from .recipe import Recipe
 from .state import load_state, save_state
+from .texts.data import Batches
 
 
 def fast_bfloat16() -> bool:

@@ -12,12 +12,12 @@ from nanolm.budget import ModelShape
 from nanolm.checkpoint import huggingface as checkpoint
 
 from .card import replace_section, table
-from .corpus import play_documents
-from .data import join_documents
 from .figures import PROBLEMS_PER_KIND, held_out_documents, of_one
-from .problems import KINDS, held_out_problems
 from .routing import choices, experts_read, favourites, load_by_layer, texts_to_route
 from .state import save_json, write_atomically
+from .texts.corpus import play_documents
+from .texts.data import join_documents
+from .texts.problems import KINDS, held_out_problems
 from .train import HERE, SHIPPED
 
 _MEASURES = ("imbalance", "effective_experts")

@@ -5,7 +5,7 @@ from typing import Any
 
 from nanolm.config import ModelConfig
 
-from .tokenizer import END_ID, VOCABULARY
+from .texts.tokenizer import END_ID, VOCABULARY
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """A training run on disk: written so that an interruption at any moment leaves a state to resume from."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from nanolm._files import write_whole
 
 
 def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
@@ -15,9 +16,7 @@ def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
     If `write` fails or the process dies in it, `path` still holds what it held before.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".new")
-    write(temporary)
-    os.replace(temporary, path)
+    write_whole(path, write)
 
 
 def save_json(path: Path, value: Any) -> None:

@@ -21,7 +21,7 @@ from rich.console import Console
 from nanolm.text import Tokenizer
 from nanolm.workload import RECORDED, Arrival, Trace, heavy_tailed_lengths, poisson, save_trace
 
-from .corpus import load_plays
+from .texts.corpus import load_plays
 
 SHIPPED = RECORDED.parent
 SEED = 8

@@ -19,15 +19,15 @@ from nanolm.machine import require_device
 from nanolm.model import NanoLM
 from nanolm.text import Tokenizer
 
-from .corpus import play_documents
-from .data import join_documents, load_batches
 from .loop import Run, fast_bfloat16
 from .measure import accuracy_by_kind, bits_per_byte
 from .plots import plot_curve
-from .problems import held_out_problems
 from .recipe import Recipe, recipe_named
 from .state import save_json, write_atomically
-from .tokenizer import shared_tokenizer
+from .texts.corpus import play_documents
+from .texts.data import join_documents, load_batches
+from .texts.problems import held_out_problems
+from .texts.tokenizer import shared_tokenizer
 
 HERE = Path(__file__).parent
 SHIPPED = HERE.parent / "nanolm" / "shipped"

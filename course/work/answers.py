@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from ..notebook import python_of
-from ..source import Definition, Function, defined_names, first_line, parse
+from ..source import Definition, Function, defined_names, first_line, free_names, last_line, parse
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def statements(source: str, comments: bool = False) -> list[Statement]:
     # IPython's own lines stand in the text as they are; only the parser is shown `pass` in their place.
     lines, found, free = source.splitlines(), [], 0
     for node in ast.parse(python_of(source)).body:
-        first, last = first_line(node) - 1, node.end_lineno or node.lineno
+        first, last = first_line(node) - 1, last_line(node)
         if comments:
             first -= len(list(takewhile(lambda line: line.startswith("#"), reversed(lines[free:first]))))
         text, free = "\n".join(lines[first:last]), last
@@ -78,6 +78,15 @@ def definitions(source: str) -> set[str]:
         return set(re.findall(r"(?m)^(?:async +)?(?:def|class) +(\w+)", source))
 
 
+def unknown_names(text: str, targets: list[str]) -> dict[str, set[str]]:
+    """Return, for functions of a file, the names that they use and that the file neither defines nor imports."""
+    owners = {target: target.split(".")[0] for target in targets}
+    by_name = {s.node.name: s.text for s in statements(text) if isinstance(s.node, Definition)}
+    known = defined_names(python_of(text))
+    found = {target: free_names(python_of(by_name[owner])) - known for target, owner in owners.items()}
+    return {target: names for target, names in found.items() if names}
+
+
 def is_stub(node: Function) -> bool:
     """Return whether nobody has written a function: after its docstring it only raises NotYetWritten."""
     last = node.body[-1]
@@ -96,7 +105,7 @@ def cut(source: str, node: Function) -> Cut:
     """Return a function of a text, cut after its docstring."""
     lines = source.splitlines()
     first, last = first_line(node) - 1, _last_line(node, lines)
-    middle = node.body[0].end_lineno if ast.get_docstring(node) is not None else _signature_end(node, lines)
+    middle = last_line(node.body[0]) if ast.get_docstring(node) is not None else _signature_end(node, lines)
     arguments = tuple(each.arg for each in _arguments(node.args))
     if middle >= first_line(node.body[-1]):  # nothing after the docstring, or all on one line
         return Cut(_to_edge(lines[first:last], node.col_offset), None, arguments)
@@ -120,7 +129,7 @@ def grafted(mine: Cut, base: Cut | None, new: Cut) -> tuple[tuple[str, ...], str
         return new.header + mine.body, ""
     if has_own_header:
         return mine.lines, f"its arguments are ({was}) in your answer and ({now}) in the lesson"
-    return new.header + mine.body, f"its arguments were ({was}) and are ({now}) now"
+    return new.header + mine.body, f"its arguments were ({was}) and are ({now}) now; use these names in your answer"
 
 
 def replaced(source: str, target: str, lines: tuple[str, ...]) -> str:
@@ -155,7 +164,7 @@ def _signature_end(node: Function, lines: list[str]) -> int:
 
 def _last_line(node: Function, lines: list[str]) -> int:
     """The number of the last line, comments below the last statement included: they belong to no node."""
-    last, column = node.end_lineno or node.lineno, node.body[0].col_offset
+    last, column = last_line(node), node.body[0].col_offset
     while last < len(lines) and lines[last].strip().startswith("#") and _indent(lines[last]) >= column:
         last += 1
     return last

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..notebook import python_of
-from ..source import Definition, Function, defined_names, first_line, free_names, parse
+from ..source import Definition, Function, first_line, free_names, parse
 from .answers import Cut, Statement, cut, functions, grafted, indented, is_stub, replaced, statements
+
+GONE = "is no exercise any more"
 
 
 @dataclass
@@ -20,13 +22,13 @@ class Carried:
         places: the texts that have come in its place, the answers in them.
         answers: functions put into one, "function" or "Class.method".
         look: sentences about what the student should look at.
-        lost: names of what has no place, the old text has to be kept for them.
+        lost: what has no place, and why; the old text has to be kept for it.
     """
 
     places: dict[str, str]
     answers: list[str] = field(default_factory=list)
     look: list[str] = field(default_factory=list)
-    lost: list[str] = field(default_factory=list)
+    lost: dict[str, str] = field(default_factory=dict)
 
 
 def carry(mine: str, base: str | None, places: Mapping[str, str], homes: Mapping[str, str], here: str) -> Carried:
@@ -84,9 +86,12 @@ class _Carrier:
     def _answer(self, target: str, place: str) -> None:
         text = self.done.places[place]
         node = functions(text, place).get(target)
-        mine, new = cut(self.text, self.mine[target]), cut(text, node) if node else None
-        if new is None or not is_stub(node):  # the student has taken it out there, or written it already
-            self.done.lost += [] if new and mine.body == new.body else [target]
+        if node is None:
+            self.done.lost[target] = f"has been taken out of {place}"
+            return
+        mine, new = cut(self.text, self.mine[target]), cut(text, node)
+        if not is_stub(node):
+            self.done.lost |= {} if mine.body == new.body else {target: f"is answered in {place} already"}
             return
         base = cut(self.base_text or "", self.base[target]) if target in self.base else None
         lines, look = grafted(mine, base, new)
@@ -102,7 +107,8 @@ class _Carrier:
             if node is not None and cut(text, node).lines == old and not is_stub(node):
                 self._put(place, target, cut(self.text, self.mine[target]).lines)
                 return
-        self.done.lost.append(target)
+        is_exercise = is_stub(self.base[target])
+        self.done.lost[target] = GONE if is_exercise else "was changed by you, and is gone or changed in the course"
 
     def _method(self, target: str) -> None:
         """A method that the student added goes to the end of its class."""
@@ -110,7 +116,8 @@ class _Carrier:
         for place, text in self.done.places.items():
             if target in functions(text, place):
                 # Without a base it may just as well be the engine's.
-                self.done.lost += [target] if self.base_text is not None else []
+                if self.base_text is not None:
+                    self.done.lost[target] = "is in the course now as well"
                 return
             classes = [node for node in _definitions(text) if node.name == owner and isinstance(node, ast.ClassDef)]
             if classes:
@@ -120,7 +127,7 @@ class _Carrier:
                 self.done.places[place] = _joined(lines, text)
                 return
         if any(name.startswith(f"{owner}.") for name in self.base):
-            self.done.lost.append(target)
+            self.done.lost[target] = "is yours, and its class is gone"
 
     def _put(self, place: str, target: str, lines: tuple[str, ...]) -> None:
         self.done.places[place] = replaced(self.done.places[place], target, lines)
@@ -129,34 +136,41 @@ class _Carrier:
     def statements(self) -> None:
         """Bring the student's own statements to the answers that need them, the rest to where the text was."""
         own = [statement for statement in statements(self.text, comments=True) if self._is_own(statement)]
-        left = list(own)
-        for place, names in self.touched.items():
-            needed = self._needed(place, names, own)
-            self._insert(place, needed)
-            left = [statement for statement in left if statement not in needed]
+        needed = {place: self._needed(place, names, own) for place, names in self.touched.items()}
+        left = [statement for statement in own if not any(statement in some for some in needed.values())]
         rest = self.here if self.here in self.done.places else next(iter(self.touched), None)
         if self.base_text is None and rest != self.here:
             rest = None  # much of it may be the engine's own, of an older version
         if rest is None:
-            self.done.lost += [_named(statement) for statement in left]
+            self.done.lost |= {_named(statement): "is yours, and has no file here any more" for statement in left}
         else:
-            self._insert(rest, left)
+            needed[rest] = [statement for statement in own if statement in [*needed.get(rest, []), *left]]
+        for place, some in needed.items():
+            self._insert(place, some)
 
     def _is_own(self, statement: Statement) -> bool:
         """Whether the student added it; what a student changed in the lesson's is named as having no place."""
         lessons = [self.base_text] if self.base_text is not None else list(self.done.places.values())
         known = [other for text in lessons for other in statements(text, comments=True)]
         bound = {name for other in known for name in other.names}
-        if statement.text in {other.text for other in known}:
+        is_unwritten = isinstance(statement.node, Function) and is_stub(statement.node)
+        if is_unwritten or statement.text in {other.text for other in known}:
             return False
         if isinstance(statement.node, Definition) and statement.names & (bound | set(self.homes)):
+            self._look_at_attributes(statement.node)
             return False  # looked at function by function
         if isinstance(statement.node, ast.Import | ast.ImportFrom):
             return not statement.names <= bound
         if statement.names & bound:
-            self.done.lost += [_named(statement)] if self.base_text is not None else []
+            if self.base_text is not None:
+                self.done.lost[_named(statement)] = "was changed by you, and is not one of the exercises"
             return False
         return bool(statement.names) or not _is_text(statement.node)
+
+    def _look_at_attributes(self, node: Definition) -> None:
+        base = [other for other in _definitions(self.base_text or "") if other.name == node.name]
+        if base and not _attributes(node) <= _attributes(base[0]):
+            self.done.lost[f"an attribute of {node.name}"] = "was changed by you, and is not one of the exercises"
 
     def _needed(self, place: str, names: list[str], own: list[Statement]) -> list[Statement]:
         """The statements that bind a name which the answers of a place, or one of these, use; in their order."""
@@ -176,7 +190,7 @@ class _Carrier:
         """Put statements before the definition that they stood before, or at the end where none follows."""
         text = self.done.places[place]
         moved = [s for s in own if place != self.here and isinstance(s.node, ast.ImportFrom) and s.node.level]
-        self.done.look += [f"{place} lacks an import of yours: {statement.text}" for statement in moved]
+        self.done.look += [f"an import of yours did not come along: {statement.text}" for statement in moved]
         by_follower: dict[str | None, list[Statement]] = {}
         for statement in own:
             if statement not in moved and statement.text not in text:
@@ -198,17 +212,14 @@ class _Carrier:
         return next((name for name in behind if name in there), None)
 
 
-def unknown_names(text: str, targets: list[str]) -> dict[str, set[str]]:
-    """Return, for functions of a file, the names that they use and that the file neither defines nor imports."""
-    owners = {target: target.split(".")[0] for target in targets}
-    by_name = {s.node.name: s.text for s in statements(text) if isinstance(s.node, Definition)}
-    known = defined_names(python_of(text))
-    found = {target: free_names(python_of(by_name[owner])) - known for target, owner in owners.items()}
-    return {target: names for target, names in found.items() if names}
-
-
 def _definitions(text: str) -> list[Function | ast.ClassDef]:
     return [node for node in ast.parse(python_of(text)).body if isinstance(node, Definition)]
+
+
+def _attributes(node: Definition) -> set[str]:
+    """What stands in a class beside its methods."""
+    members = node.body if isinstance(node, ast.ClassDef) else []
+    return {ast.dump(member) for member in members if not isinstance(member, Function) and not _is_text(member)}
 
 
 def _joined(lines: list[str], like: str) -> str:

@@ -101,7 +101,7 @@ def recognise(mine: list[Cell], lessons: list[dict[str, Cell]]) -> list[tuple[st
     keys: list[str | None] = [None] * len(mine)
     _by_what_they_carry(mine, known, keys)
     taken = {key for key in keys if key}
-    contents = {digest(cell): key for key, cell in known.items() if key not in taken}
+    contents = {digest(cell): key for lesson in lessons for key, cell in lesson.items() if key not in taken}
     for index, cell in enumerate(mine):
         if keys[index] is None and digest(cell) in contents:
             keys[index] = contents.pop(digest(cell))

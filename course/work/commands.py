@@ -70,12 +70,12 @@ def status(
     if not exercises and week is not None:
         weeks = sorted({exercise.week for exercise in registry()})
         raise CourseError(f"week is {week}; there are exercises for weeks {', '.join(map(str, weeks))}")
-    implementation = None if impl is None else chosen(impl)
-    work = None if impl is not None else Work.at(folder)
+    remarks, words = [], {}
     with say.status(f"running the tests of {len(exercises)} exercises"):
-        if work is None:
-            found, remarks, words = standings(exercises, implementation), [], {}
+        if impl is not None:
+            found = standings(exercises, chosen(impl))
         else:
+            work = Work.at(folder)
             found, remarks = standings_of(exercises, work)
             words = in_words(work, [question for question in questions() if week in (None, question.week)])
     _tell(remarks)

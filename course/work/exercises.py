@@ -9,8 +9,8 @@ from ..paths import read
 from ..registry import homes, registry
 from ..source import Module, path_of
 from ..stubs import stub_file
-from .answers import cut, functions, is_stub
-from .carry import carry, unknown_names
+from .answers import cut, functions, is_stub, unknown_names
+from .carry import GONE, carry
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def put_back(old: list[OldFile], fresh: dict[str, str], texts: dict[str, str], r
     done = PutBack(dict(texts))
     places = {target: path_of(module) for target, module in homes(root).items()}
     for file in old:
-        if file.base == fresh.get(file.path) == done.texts.get(file.path):
+        if file.base is not None and file.base == fresh.get(file.path) == done.texts.get(file.path):
             done.texts[file.path] = file.mine  # nothing has changed but the student's part
             done.said.append(f"exercises/{file.path}: as you had it")
         elif _is_own(file, fresh, places):
@@ -105,19 +105,19 @@ def _carry(file: OldFile, places: dict[str, str], done: PutBack) -> None:
     for place, names in by_place.items():
         came = "" if place == file.path else f", which came from exercises/{file.path}"
         done.said.append(f"exercises/{place}: {', '.join(names)} put back{came}")
+        said = {line.partition(":")[0] for line in carried.look}
         for target, unknown in unknown_names(done.texts[place], names).items():
-            done.look.append(f"{target} uses {', '.join(sorted(unknown))}, which exercises/{place} does not define")
-    done.look += carried.look
+            if target not in said:
+                carried.look.append(f"{target}: it uses {', '.join(sorted(unknown))}, which is not defined there")
+    done.look += [f"exercises/{places.get(line.partition(':')[0], file.path)}, {line}" for line in carried.look]
     if carried.lost:
-        why = "; ".join(_lost(name, places) for name in dict.fromkeys(carried.lost))
+        why = "; ".join(f"{name} {why}{_near(name, why, places)}" for name, why in carried.lost.items())
         done.kept.append(Kept(file.path, file.mine, why))
 
 
-def _lost(name: str, places: dict[str, str]) -> str:
-    if name in places:
-        return f"{name} is answered in exercises/{places[name]} already"
-    near = get_close_matches(name, places, n=1)
-    return f"{name} is no exercise any more" + (f" (is it {near[0]} now?)" if near else "")
+def _near(name: str, why: str, places: dict[str, str]) -> str:
+    near = get_close_matches(name, places, n=1) if why == GONE else []
+    return f" (is it {near[0]} now?)" if near else ""
 
 
 def edited(root: Path, fresh: dict[str, str]) -> list[OldFile]:

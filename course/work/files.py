@@ -2,10 +2,11 @@
 
 import contextlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from nanolm._files import write_whole
 
 from ..errors import CourseError
 from ..paths import read
@@ -91,9 +92,4 @@ def put(path: Path, content: bytes | None) -> None:
         path.unlink(missing_ok=True)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_name(path.name + ".half")
-    try:
-        half.write_bytes(content)
-        os.replace(half, path)
-    finally:
-        half.unlink(missing_ok=True)
+    write_whole(path, lambda part: part.write_bytes(content))

@@ -90,14 +90,18 @@ class Repository:
         found = []
         for path, there in stages.items():
             texts = {s: self.run("show", f":{s}:{path}").replace("\r\n", "\n") if s in there else None for s in "123"}
-            found += [Conflict(path, texts[mine], texts["1"], texts[course])] if texts[mine] is not None else []
+            own = texts[mine]
+            found += [] if own is None else [Conflict(path, own, texts["1"], texts[course])]
         return found
 
-    def settle(self, paths: list[str]) -> None:
-        """Tell git that conflicts in these files are resolved by what is on disk."""
-        merging = self._is_merging() or any(self._has(name) for name in ("rebase-merge", "rebase-apply"))
+    def settle(self, paths: list[str]) -> str:
+        """Tell git that conflicts in these files are resolved by what is on disk; return what is left to do."""
+        rebasing = any(self._has(name) for name in ("rebase-merge", "rebase-apply"))
         for path in paths:
-            self.run(*(("add", "-A") if merging else ("reset", "--quiet")), "--", path)
+            self.run(*(("add", "-A") if rebasing or self._is_merging() else ("reset", "--quiet")), "--", path)
+        if rebasing:
+            return "git's conflicts in these files are resolved; git rebase --continue goes on"
+        return "git's conflicts in these files are resolved; git commit ends the merge" if self._is_merging() else ""
 
     def _is_merging(self) -> bool:
         return self._has("MERGE_HEAD")

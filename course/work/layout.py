@@ -37,13 +37,16 @@ class Work:
 
     @classmethod
     def at(cls, folder: Path | None = None, root: Path = ROOT) -> "Work":
-        """Return the folder, `work/` in the course if none is named; nothing is made.
+        """Return the folder; if none is named, `work/` in the course, or here where the course is installed as a wheel.
+
+        Nothing is made.
 
         Raises:
             CourseError: the course has no notebooks, or the folder is a file, one of the course's own, or closed to
                 writing.
         """
-        folder = root / "work" if folder is None else folder
+        if folder is None:
+            folder = (Path.cwd() if root.name in ("site-packages", "dist-packages") else root) / "work"
         if not (root / "notebooks").is_dir():
             raise CourseError(f"there are no notebooks in {root}: run this with the course's own folder installed")
         _require_usable(folder, root)
@@ -111,13 +114,13 @@ def version_of(text: str) -> str:
 
 
 def _require_usable(folder: Path, root: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise CourseError(f"{folder} is a file; name a folder for your work")
     built = ("notebooks", "exercises", "solutions", "course", "nanolm", "tests")
     inside = folder.resolve()
     if inside == root.resolve() or any(inside.is_relative_to((root / name).resolve()) for name in built):
         raise CourseError(f"{folder} is a folder of the course itself; name another for your work")
     nearest = next(path for path in (inside, *inside.parents) if path.exists())
+    if not nearest.is_dir():
+        raise CourseError(f"{nearest} is a file; name a folder for your work")
     try:
         with tempfile.TemporaryFile(dir=nearest):
             pass

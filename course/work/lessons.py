@@ -8,9 +8,11 @@ from typing import Any
 from ..errors import CourseError
 from ..paths import read
 from .files import load, parsed, to_text
-from .merge import Leftover, Merged, merge, place
+from .layout import Work
+from .merge import Leftover, Merged, merge, place, require_of_lesson
 from .plan import Plan
 
+_MEND = "mend it or move it elsewhere, then run this again"
 Texts = Mapping[str, tuple[str, str | None]]
 
 
@@ -44,6 +46,17 @@ def update_lessons(plan: Plan, lessons: Mapping[str, str], old: Texts) -> None:
         plan.changes.write(path, text)
 
 
+def require_copies(work: Work) -> None:
+    """Raise CourseError if a copy is no notebook, or has no cell of its lesson."""
+    for lesson, source in work.lessons.items():
+        path, base = work.folder / lesson, work.original(lesson)
+        if source.suffix == ".ipynb" and path.exists():
+            try:
+                require_of_lesson(load(path), load(source), parsed(base) if base else None)
+            except CourseError as error:
+                raise CourseError(f"{work.shown(path)} {error}: {_MEND}") from None
+
+
 def is_untouched(mine: dict[str, Any], lesson: dict[str, Any]) -> bool:
     """Return whether two notebooks have the same cells, whatever their outputs and metadata."""
     return [_said_by(cell) for cell in mine["cells"]] == [_said_by(cell) for cell in lesson["cells"]]
@@ -68,7 +81,7 @@ def _book(plan: Plan, lesson: str, new: str, old: Texts) -> Book:
     try:
         merged = merge(mine, None if base is None else parsed(base), parsed(new))
     except CourseError as error:
-        raise CourseError(f"{plan.work.shown(path)} {error}: move it elsewhere and run this again") from None
+        raise CourseError(f"{plan.work.shown(path)} {error}: {_MEND}") from None
     return Book(merged, None, f"{name}: the new version, with {_count(merged)}")
 
 

@@ -60,8 +60,7 @@ def merge(mine: dict[str, Any], base: dict[str, Any] | None, new: dict[str, Any]
     """
     lesson, was = by_key(new["cells"]), None if base is None else by_key(base["cells"])
     pairs = recognise(mine["cells"], [lesson] if was is None else [lesson, was])
-    if not any(key in lesson or key in (was or ()) for key, _ in pairs):
-        raise CourseError("has no cell of this lesson in it")
+    _require_of_lesson(pairs, lesson, was)
     original, cells = Original(was), {key: _as_is(cell) for key, cell in lesson.items()}
     merged = Merged({**new, "metadata": {**new["metadata"], **_kernel(mine)}})
     for key, cell in pairs:
@@ -73,6 +72,21 @@ def merge(mine: dict[str, Any], base: dict[str, Any] | None, new: dict[str, Any]
             merged.left.append(_leftover(key, cell, was))
     merged.notebook["cells"] = _in_order(pairs, cells, {cell["id"] for cell in new["cells"]})
     return merged
+
+
+def require_of_lesson(mine: dict[str, Any], lesson: dict[str, Any], base: dict[str, Any] | None) -> None:
+    """Raise CourseError if no cell of a notebook is one of a lesson, or of the version that it began as."""
+    now, was = by_key(lesson["cells"]), None if base is None else by_key(base["cells"])
+    _require_of_lesson(recognise(mine["cells"], [now] if was is None else [now, was]), now, was)
+
+
+def _require_of_lesson(
+    pairs: list[tuple[str | None, Cell]], lesson: dict[str, Cell], was: dict[str, Cell] | None
+) -> None:
+    # A page without an exercise may have changed altogether since a copy of it was made that nobody has noted.
+    is_telling = was is not None or any(is_answer_cell(cell) for cell in lesson.values())
+    if is_telling and not any(key in lesson or key in (was or ()) for key, _ in pairs):
+        raise CourseError("has no cell of this lesson in it")
 
 
 def place(left: Leftover, merged: Merged) -> bool:
@@ -120,13 +134,13 @@ def _answer(key: str, mine: str, old: str | None, new: Cell, merged: Merged) -> 
         return mine
     merged.look += carried.look
     if carried.lost:
-        why = f"the lesson has changed {', '.join(carried.lost)} as well, or has it no more"
+        why = "; ".join(f"{name} {why}" for name, why in carried.lost.items())
         merged.left.append(Leftover(key, {"cell_type": "code", "source": mine}, why))
     return carried.places[""]
 
 
 def _in_order(pairs: list[tuple[str | None, Cell]], cells: dict[str, Cell], taken: set[str]) -> list[Cell]:
-    """The lesson's cells, and among them the student's own: behind the cell that they stood behind, or before the next."""
+    """The lesson's cells and the student's own, behind the cell that they stood behind, or else before the next."""
     keys, before, after = [key for key, _ in pairs], defaultdict(list), defaultdict(list)
     for index, (key, cell) in enumerate(pairs):
         if key is not None:

@@ -1,13 +1,14 @@
 """Where answers come from that belong into another version: a folder with an older course in it, or a backup."""
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import CourseError
 from ..paths import read
-from ..registry import FILE
 from .exercises import OldFile, stubs
+from .git import Repository
 from .layout import Work
 
 ORIGINALS = "originals"  # in a backup: the files as they were before the student edited them
@@ -34,20 +35,32 @@ def old_course(folder: Path) -> Old:
     """
     if not any((folder / name).is_dir() for name in ("exercises", "work", "notebooks")):
         raise CourseError(f"{folder} is no folder of a course or a backup: it has no exercises/, work/ or notebooks/")
-    notebooks = dict(_edited_releases(folder)) | dict(_copies(folder))
-    return Old(list(_exercises(folder)), notebooks)
+    repository = Repository.of(folder)
+    notebooks = dict(_edited_releases(folder, repository)) | dict(_copies(folder))
+    return Old(list(_exercises(folder, repository)), notebooks)
 
 
-def _exercises(folder: Path) -> Iterator[OldFile]:
-    source = folder / "exercises"
-    is_whole = (folder / FILE).is_file() and (folder / "nanolm").is_dir()
-    fresh = stubs(folder) if is_whole else {}
+def _exercises(folder: Path, repository: Repository | None) -> Iterator[OldFile]:
+    source, fresh = folder / "exercises", {}
+    if repository is None:
+        # An older course may list its exercises in another way, or nothing may be there: then no base is known.
+        with contextlib.suppress(CourseError, OSError, ValueError, KeyError, TypeError):
+            fresh = stubs(folder)
     for path in sorted(source.rglob("*.py")):
         name = path.relative_to(source).as_posix()
-        saved = folder / ORIGINALS / "exercises" / name
-        base = read(saved) if saved.is_file() else fresh.get(name)
+        base = _original(folder, f"exercises/{name}", repository) or fresh.get(name)
         if path.name != "__init__.py" and read(path) != base:
             yield OldFile(name, read(path), base)
+
+
+def _original(folder: Path, path: str, repository: Repository | None) -> str | None:
+    """A file as the course had it: as the backup has noted it, or as it was committed."""
+    saved = folder / ORIGINALS / path
+    if saved.is_file():
+        return read(saved)
+    with contextlib.suppress(CourseError):
+        return repository.committed(path) if repository else None
+    return None
 
 
 def _copies(folder: Path) -> Iterator[tuple[str, tuple[str, str | None]]]:
@@ -58,11 +71,11 @@ def _copies(folder: Path) -> Iterator[tuple[str, tuple[str, str | None]]]:
             yield lesson, (read(path), work.original(lesson))
 
 
-def _edited_releases(folder: Path) -> Iterator[tuple[str, tuple[str, str | None]]]:
+def _edited_releases(folder: Path, repository: Repository | None) -> Iterator[tuple[str, tuple[str, str | None]]]:
     """Notebooks that were answered in notebooks/ itself."""
-    source = folder / "notebooks"
+    source, work = folder / "notebooks", Work(folder / "work", folder, "")
     for path in sorted(source.glob("*/*.ipynb")):
         lesson, text = path.relative_to(source).as_posix(), read(path)
-        saved = folder / ORIGINALS / "notebooks" / lesson
-        if not Work(folder / "work", folder, "").is_released(lesson, text):
-            yield lesson, (text, read(saved) if saved.is_file() else None)
+        base = _original(folder, f"notebooks/{lesson}", repository)
+        if not work.is_released(lesson, text) if base is None else text != base:
+            yield lesson, (text, base)

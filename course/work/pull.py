@@ -12,9 +12,10 @@ from pathlib import Path
 
 from ..errors import CourseError
 from ..paths import ROOT
-from .files import load, put
+from .files import put
 from .git import Repository
 from .layout import Work
+from .lessons import require_copies
 from .old import ORIGINALS
 from .update import update
 
@@ -49,7 +50,7 @@ def pull(
             f"{root} is no git clone: unpack the new version beside it, and run there: "
             f"course update --from {root.as_posix()}"
         )
-    _require_notebooks(work)
+    require_copies(work)
     new = repository.fetch()
     if not new:
         return ["nothing new upstream", *update(folder, root=root)]
@@ -68,13 +69,3 @@ def pull(
     said = go_on(work, work.backup if edited else None)
     saved = [f"what you had written in {', '.join(edited)}: {work.shown(work.backup)}/"] if edited else []
     return [*said, *saved]
-
-
-def _require_notebooks(work: Work) -> None:
-    for lesson in work.lessons:
-        path = work.folder / lesson
-        if path.suffix == ".ipynb" and path.exists():
-            try:
-                load(path)
-            except CourseError as error:
-                raise CourseError(f"{work.shown(path)} {error}: mend it or move it elsewhere first") from None

@@ -71,6 +71,8 @@ def standings_of(exercises: list[Exercise], work: Work) -> tuple[list[Standing],
             found.append(replace(one, answer=f"{NOTEBOOK} and {EDITOR}, alike"))
         else:
             found.append(one or other or _unwritten(exercise, work, [in_notebook, in_editor]))
+    if not (work.folder / "start.ipynb").exists():
+        remarks.append(f"there are no notebooks in {work.shown(work.folder)}/ yet: course start puts copies there")
     return found, remarks
 
 

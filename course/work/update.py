@@ -33,12 +33,12 @@ def update(folder: Path | None = None, old: Path | None = None, root: Path = ROO
     nothing, is_open = not plan.changes.new, plan.changes_notebooks
     said = plan.apply()
     if repository and conflicts:
-        repository.settle([conflict.path for conflict in conflicts])
+        said.append(repository.settle([conflict.path for conflict in conflicts]))
     if nothing:
         said.append("everything is up to date already; nothing was changed")
     elif is_open:
         said.append("in JupyterLab, a notebook that is open: File, Reload Notebook from Disk")
-    return said
+    return list(filter(None, said))
 
 
 def _lessons(plan: Plan, source: Old, repository: Repository | None, conflicts: list[Conflict]) -> dict[str, str]:

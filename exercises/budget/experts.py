@@ -1,4 +1,4 @@
-"""The arithmetic of a mixture of experts, without torch; the mixture itself is `moe`.
+"""The arithmetic of a mixture of experts, without torch; the mixture itself is `model.moe`.
 
 Parameters held and at work, experts that a batch leaves unused, and how evenly a router loads them.
 """

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from ..attention import dot_product
 from ..attention.rope import Offset, apply_rope
 from ..budget.shapes import LatentAttention
+from ..cache.attending import AttendingCache
 from ..config import ModelConfig
 from ..model.norm import RMSNorm
 from .attention import absorbed_attention, latent_multiplications, naive_attention
@@ -51,7 +52,7 @@ class MLA(nn.Module):
         return heads[:, : self.head_dim], heads[:, self.head_dim :]
 
     def forward(
-        self, x: Float[Tensor, "B T D"], cache: MLACache | None = None, offset: Offset = 0
+        self, x: Float[Tensor, "B T D"], cache: MLACache | AttendingCache | None = None, offset: Offset = 0
     ) -> Float[Tensor, "B T D"]:
         """Return the attention output of T new positions, which stand where `offset` says, as for `apply_rope`.
 
@@ -67,14 +68,15 @@ class MLA(nn.Module):
             "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py -k forward"
         )
 
-    def absorbs(self, T: int, cache: MLACache | None) -> bool:
+    def absorbs(self, T: int, cache: MLACache | AttendingCache | None) -> bool:
         """Return whether absorbed attention is the cheaper way for T positions after the cached ones.
 
         A cache whose `update` returns no rows, such as that of a pass of many requests, can be absorbed only.
         """
         if cache is not None and not cache.gives_rows:
             return True
-        naive, absorbed = latent_multiplications(T, T + (cache.length if cache else 0), self.head_dim, self.latent)
+        past = cache.length if cache else 0  # pyright: ignore[reportAttributeAccessIssue]  an MLACache, or like one
+        naive, absorbed = latent_multiplications(T, T + past, self.head_dim, self.latent)
         return absorbed < naive
 
 

@@ -1,14 +1,17 @@
 """The decoder: embedding, L layers of attention and feed-forward, a head; and generation as prefill, then decode."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from ..attention.rope import Offset, RotaryTable, Rotation
+from ..cache.attending import AttendingCache
 from ..cache.contiguous import KVCache
 from ..cache.kinds import CacheKind, cache_classes
+from ..cache.ragged import RaggedKVCache
 from ..config import ModelConfig
 from ..paging.paged_cache import PagedKVCache
 from ..sampling.params import SamplingParams
@@ -32,7 +35,9 @@ class Layer(nn.Module):
         self.feedforward_norm = FastRMSNorm(config.d_model, config.norm_eps)
         self.feedforward = GroupedMoE(config) if config.n_experts else FeedForward(config)
 
-    def forward(self, x: Float[Tensor, "B T D"], cache: KVCache | None, offset: Offset) -> Float[Tensor, "B T D"]:
+    def forward(
+        self, x: Float[Tensor, "B T D"], cache: AttendingCache | None, offset: Offset
+    ) -> Float[Tensor, "B T D"]:
         """Return the stream after this layer, (B, T, D)."""
         x = x + self.attention(self.attention_norm(x), cache, offset)
         return x + self.feedforward(self.feedforward_norm(x))
@@ -41,7 +46,7 @@ class Layer(nn.Module):
 class NanoLM(nn.Module):
     """A Llama-style language model.
 
-    `model(tokens)` scores every position; `model(tokens, cache)` scores new positions after those in the cache.
+    `model(tokens)` gives logits at every position; `model(tokens, cache)` at new positions, after those in the cache.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -70,7 +75,7 @@ class NanoLM(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The number type of the weights."""
+        """The dtype of the weights."""
         return self.embedding.weight.dtype
 
     def new_cache(
@@ -98,16 +103,16 @@ class NanoLM(nn.Module):
         return kind(self.config, n_blocks, block_size, dtype=self.dtype, device=self.device)
 
     def forward(
-        self, tokens: Int[Tensor, "B T"], cache: KVCache | None = None, last: int | Tensor | None = None
+        self, tokens: Int[Tensor, "B T"], cache: AttendingCache | None = None, last: int | Tensor | None = None
     ) -> Float[Tensor, "B R V"]:
-        """Return the scores (logits) of the token that follows each of the T new positions.
+        """Return the logits of the token that follows each of the T new positions.
 
         With a cache, the positions continue after the cached ones, and their keys and values are written to it.
         The cache is not advanced: the caller does that once the pass is over, and so decides what counts.
 
         Args:
             tokens: token ids, (B, T).
-            last: which positions to score, since the head costs as much as layers do. None: all, R = T. An int:
+            last: which positions need logits, since the head costs as much as layers do. None: all, R = T. An int:
                 the last `last`, R = last. A (B,) tensor: one position a row, R = 1; (B, R): R positions a row.
 
         Raises:
@@ -124,8 +129,11 @@ class NanoLM(nn.Module):
             x = x[:, -last:]
         return self.head(self.norm(x))
 
-    def _rotation(self, x: Tensor, cache: KVCache | None) -> Rotation:
-        offset, T = 0 if cache is None else cache.offset, x.shape[1]
+    def _rotation(self, x: Tensor, cache: AttendingCache | None) -> Rotation:
+        T = x.shape[1]
+        if cache is None:
+            return self.rotary.rotation(0, T, T, x)
+        offset = cache.offset
         n_positions = offset + T if isinstance(offset, int) else cache.capacity
         return self.rotary.rotation(offset, T, n_positions, x)
 
@@ -155,7 +163,7 @@ class NanoLM(nn.Module):
                 an unknown cache_kind.
         """
         single = len(prompt) > 0 and not isinstance(prompt[0], Sequence)
-        rows = [prompt] if single else prompt
+        rows = cast(Sequence[Sequence[int]], [prompt] if single else prompt)
         texts: list[list[int]] = [[] for _ in rows]
         for step in self.stream(rows, max_new_tokens, sampling, rng, cache_kind):
             for text, token in zip(texts, step, strict=True):
@@ -181,9 +189,9 @@ class NanoLM(nn.Module):
         pass begins, and no pass begins once every row has ended. A row ends with its first end token, which is still
         yielded.
 
-        Rows of unequal length concern the prefill alone. `right_padded` makes one tensor of them, `last` scores each
-        row where its own prompt ends, and a ragged cache is advanced by each row's own length: the padding counts
-        for nothing, and the tokens that follow overwrite it.
+        Rows of unequal length concern the prefill alone. `right_padded` makes one tensor of them, `last` takes each
+        row's logits where its own prompt ends, and a ragged cache is advanced by each row's own length: the padding
+        counts for nothing, and the tokens that follow overwrite it.
 
         Args:
             prompts: a list of token ids for each row.
@@ -200,7 +208,7 @@ class NanoLM(nn.Module):
         )
 
 
-def _check_pass(tokens: Tensor, cache: KVCache | None, last: int | Tensor | None) -> None:
+def _check_pass(tokens: Tensor, cache: AttendingCache | None, last: int | Tensor | None) -> None:
     if tokens.ndim != 2 or not tokens.numel():
         raise ValueError(f"tokens has shape {tuple(tokens.shape)}; it must be (B, T), both at least 1")
     if cache is not None and cache.batch_size != len(tokens):

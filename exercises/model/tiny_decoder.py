@@ -2,7 +2,7 @@
 
 What it computes means nothing: the weights are random. What it *does* is what every decoder does, with and without a
 cache of keys and values, and each pass, position and projection is counted. There is one head and no feed-forward
-block, since a cache changes nothing in a feed-forward block. `model` and `cache` are the same idea for real use.
+block, since a cache changes nothing in a feed-forward block. `model.decoder` and `cache` are the same, for real use.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class Generation:
 
     Attributes:
         tokens: the new tokens alone.
-        scores: the scores from which each was chosen, (n_new_tokens, V).
+        scores: the logits from which each was chosen, (n_new_tokens, V).
         passes, positions_run, kv_projections: the work, as in `Work`.
     """
 
@@ -72,7 +72,7 @@ def causal_attention(
 
 
 class TinyDecoder:
-    """Token and position vectors, L layers of one attention head each, a head that scores V tokens; all float64.
+    """Token and position vectors, L layers of one attention head each, a head that gives V logits; all float64.
 
     Attributes:
         token_vectors, position_vectors: (V, D) and (capacity, D).
@@ -124,11 +124,11 @@ class TinyDecoder:
         return TinyCache(np.zeros(shape), np.zeros(shape))
 
     def forward_full(self, tokens: Sequence[int], cache: TinyCache | None = None) -> Float[np.ndarray, "T V"]:
-        """Return the scores of the token after each of the T tokens, which are a whole text so far; one pass.
+        """Return the logits of the token after each of the T tokens, which are a whole text so far; one pass.
 
-        A layer adds to each position's vector what it attends to, through `wo`; the head scores what comes out of the
-        last one. With a cache this is the prefill: the keys and values of all T positions are written to it, layer by
-        layer, and after the last layer its length is T.
+        A layer adds to each position's vector what it attends to, through `wo`; the head turns what comes out of the
+        last one into logits. With a cache this is the prefill: the keys and values of all T positions are written to
+        it, layer by layer, and after the last layer its length is T.
 
         Args:
             tokens: the text from its first token on, so it stands at positions 0 … T - 1.
@@ -150,7 +150,7 @@ class TinyDecoder:
         return x @ self.head
 
     def forward_step(self, token: int, cache: TinyCache) -> Float[np.ndarray, " V"]:
-        """Return the scores of the token after `token`, which follows the cached ones; a pass of one position, (V,).
+        """Return the logits of the token after `token`, which follows the cached ones; a pass of one position, (V,).
 
         The token stands at position `cache.length`. In each layer its key and value join that layer's cached ones, and
         its query attends to those and to itself; places of the cache that are not filled yet take no part. After the
@@ -167,7 +167,7 @@ class TinyDecoder:
         )
 
     def generate(self, prompt: Sequence[int], n_new_tokens: int, use_cache: bool = True) -> Generation:
-        """Return `n_new_tokens` tokens after the prompt, each the one that scores highest, and the work of this call.
+        """Return `n_new_tokens` tokens after the prompt, each the one of the largest logit, and this call's work.
 
         Every pass writes one token. Without a cache each runs the whole text so far. With one, the first pass runs the
         prompt (prefill) and each later pass the token written last (decode), so the final token is never run. Every

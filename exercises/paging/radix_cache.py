@@ -19,7 +19,7 @@ def reusable_prefix_tokens(cached: Sequence[int], prompt: Sequence[int], granula
 
     Keys and values depend on all tokens before them, so only a common prefix is worth anything: the first token that
     differs ends it, whatever comes behind. The result is a whole multiple of `granularity` and at most
-    len(prompt) - 1: at least one position must be run, or there would be no scores for the next token. Of an empty
+    len(prompt) - 1: at least one position must be run, or there would be no logits for the next token. Of an empty
     prompt it is 0.
 
     Raises:
@@ -73,8 +73,8 @@ class RadixCache:
         It looks at every block of the tree, since the allocator does not say when a reference goes.
         """
         held: set[Node | None] = {self.root}
-        for node in reversed(self._on_device):  # children before parents
-            if node in held or self.blocks.references(node.block) > 1:
+        for node, block in reversed(self._on_device.items()):  # children before parents
+            if node in held or self.blocks.references(block) > 1:
                 held |= {node, node.parent}
         return self.n_blocks + 1 - len(held)
 
@@ -149,26 +149,28 @@ class RadixCache:
 
     def clear(self) -> None:
         """Forget everything but the statistics: give back the tree's references and drop what the host store has."""
-        for node in self._on_device:
-            self.blocks.free(node.block)
-        for node in self._on_host:
-            self.host.drop(node.handle)
+        for block in self._on_device.values():
+            self.blocks.free(block)
+        if self.host is not None:
+            for handle in self._on_host.values():
+                self.host.drop(handle)
         self._start_empty()
 
     def _start_empty(self) -> None:
         self.root = Node()
-        # Dictionaries as sets that keep their order: on the device a parent comes before its children.
-        self._on_device: dict[Node, None] = {}
-        self._on_host: dict[Node, None] = {}
+        # From node to block and from node to handle, in an order: on the device a parent comes before its children.
+        self._on_device: dict[Node, int] = {}
+        self._on_host: dict[Node, int] = {}
         self._device_leaves = LeastRecent(attrgetter("is_device_leaf"))
         self._host_leaves = LeastRecent(attrgetter("is_host_leaf"))
 
     def _place(self, node: Node, block: int) -> None:
         """Enter a device block, with a reference that is now the tree's, at a node that has none."""
+        assert node.parent is not None  # only the root has none, and no block
         self._drop_copy(node)
         node.block = block
         node.parent.n_children_on_device += 1
-        self._on_device[node] = None
+        self._on_device[node] = block
         self._device_leaves.add(node)
 
     def _bring_back(self, node: Node) -> bool:
@@ -179,6 +181,7 @@ class RadixCache:
             if not self.blocks.n_free:
                 return False
             block = self.blocks.allocate()
+            assert self.host is not None and node.handle is not None  # where else should it be?
             self.host.load(node.handle, block)
             self.statistics.n_loaded += 1
             self._place(node, block)
@@ -196,24 +199,26 @@ class RadixCache:
 
     def _move_out(self, leaf: Node) -> None:
         """Free a leaf's device block; its contents go to the host store, or the leaf is forgotten."""
-        handle = None if self.host is None else self._save(leaf.block)
-        self.blocks.free(leaf.block)
+        block, parent = leaf.block, leaf.parent
+        assert block is not None and parent is not None  # it is on the device
+        handle = None if self.host is None else self._save(self.host, block)
+        self.blocks.free(block)
         leaf.block = None
         del self._on_device[leaf]
-        leaf.parent.n_children_on_device -= 1
-        self._device_leaves.add(leaf.parent)
+        parent.n_children_on_device -= 1
+        self._device_leaves.add(parent)
         self.statistics.n_evicted_blocks += 1
         if handle is None:
             self._forget(leaf)
             return
         leaf.handle = handle
-        self._on_host[leaf] = None
+        self._on_host[leaf] = handle
         self._host_leaves.add(leaf)
         self.statistics.n_offloaded += 1
 
-    def _save(self, block: int) -> int | None:
+    def _save(self, host: HostStore, block: int) -> int | None:
         """Copy a block to the host store, dropping the least recently used leaves there until it fits."""
-        while (handle := self.host.save(block)) is None:
+        while (handle := host.save(block)) is None:
             oldest = self._host_leaves.pop()
             if oldest is None:
                 break
@@ -222,12 +227,13 @@ class RadixCache:
 
     def _forget(self, node: Node) -> None:
         """Take a node without children and without a device block out of the tree."""
+        assert node.parent is not None  # the root always stays
         self._drop_copy(node)
         del node.parent.children[node.key]
         self._host_leaves.add(node.parent)
 
     def _drop_copy(self, node: Node) -> None:
-        if node.handle is not None:
+        if self.host is not None and node.handle is not None:
             self.host.drop(node.handle)
             del self._on_host[node]
             node.handle = None

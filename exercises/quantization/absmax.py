@@ -4,7 +4,7 @@ A weight is stored as a code from -q to q, q = 2^(bits-1) - 1, and read back as 
 are a whole tensor, a row (one output channel), or a group of neighbours in a row; the largest of them in absolute
 value gets the code q or -q, which gives the method its name, absmax. Zero is always stored exactly.
 
-This file knows numbers: how codes lie in bytes is `packing`, what a layer does with them `quantized_linear`. D is the
+This file knows numbers: how codes lie in bytes is `packing`, what a layer does with them `linear`. D is the
 length of a row, G the number of scales that it has.
 
 Sources: Dettmers 2022 ("LLM.int8()", section 2: absmax, one scale a row), Shen 2020 ("Q-BERT": groups).
@@ -83,7 +83,7 @@ def quantize(
 
     Args:
         weights: rows of D numbers; a matrix (out, in) has one row for each output.
-        scale_dtype: the number type that scales are stored in; codes are chosen for the scales as stored, so that
+        scale_dtype: the dtype that scales are stored in; codes are chosen for the scales as stored, so that
             their rounding costs nothing. None keeps those of absmax_scales.
 
     Raises:

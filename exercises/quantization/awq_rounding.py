@@ -51,7 +51,7 @@ def shrunken_scales(
     is the least ‖X(W - Ŵ)ᵀ‖ with this group's columns and inputs alone, the larger scale among equals.
 
     Args:
-        scale_dtype: scales are rounded to this number type before they are compared; None keeps that of absmax_scales.
+        scale_dtype: scales are rounded to this dtype before they are compared; None keeps that of absmax_scales.
 
     Raises:
         ValueError: what `quantize` refuses, or inputs that are not (n, D).

@@ -1,4 +1,4 @@
-"""From scores to the next token: temperature, then top-k, then top-p, then one draw.
+"""From logits to the next token: temperature, then top-k, then top-p, then one draw.
 
 Every filter works on rows (…, V), keeps at least one token of each and returns probabilities that sum to 1.
 Probabilities are float64: ratios and running sums of them decide which token comes out.
@@ -70,7 +70,7 @@ def top_p_filter(probs: Float[Tensor, "... V"], p: float) -> Float[Tensor, "... 
 def _check_finite(largest: Tensor) -> None:
     """One sum asks all rows at once: a single NaN or infinity makes it NaN or infinite."""
     if not math.isfinite(largest.double().sum().item()):
-        raise ValueError("logits hold NaN, +inf, or a row of -inf only; each row needs a finite score and no NaN")
+        raise ValueError("logits hold NaN, +inf, or a row of -inf only; each row needs a finite logit and no NaN")
 
 
 def _check_temperature(temperature: float) -> None:

@@ -103,17 +103,6 @@ class WindowKVCache(KVCache):
         past = min(self.length, self.window - 1)
         return sliding_window_mask(T, past + T, self.window, self.keys[0].device)
 
-    def _new_positions(self, k: Tensor, v: Tensor) -> int:
-        """T; an error where a shape is wrong. There is always room."""
-        B, K, _, H = self.keys[0].shape
-        T = k.shape[2]
-        for name, x in (("k", k), ("v", v)):
-            if x.shape != (B, K, T, H) or not T:
-                raise ValueError(
-                    f"{name} has shape {tuple(x.shape)}; this cache takes ({B}, {K}, T, {H}), (B, K, T, H)"
-                )
-        return T
-
     def _need_past(self, length: int, written: int) -> None:
         """An error where the query at position `length` sees positions that newer ones have overwritten."""
         first_seen, first_kept = max(0, length - self.window + 1), max(0, written - self.window)

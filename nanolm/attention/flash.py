@@ -46,7 +46,7 @@ class SoftmaxState(NamedTuple):
 
     @classmethod
     def empty(cls, q: Float[Tensor, "*rows H"]) -> "SoftmaxState":
-        """Return the state of queries that have met no key, with q's shape, number type and device."""
+        """Return the state of queries that have met no key, with q's shape, dtype and device."""
         one_each = q[..., :1]
         return cls(torch.full_like(one_each, -torch.inf), torch.zeros_like(one_each), torch.zeros_like(q))
 

@@ -31,7 +31,7 @@ def paged_attention(
 
     Position s of row b is place s mod block_size of block block_tables[b, s // block_size]. A row of length 0 gives 0.
     Nothing is read behind a row's length, neither of a table nor of a block. The torch path gathers the blocks and
-    calls `nanolm.flash.split_k_attention`; Triton's kernel follows the table, and sums in float32.
+    calls `flash.split_k_attention`; Triton's kernel follows the table, and sums in float32.
 
     Args:
         key_blocks, value_blocks: the two halves of a layer's pool of a `PagedKVCache`, (K, n_blocks, block_size · H).
@@ -45,7 +45,7 @@ def paged_attention(
 
     Raises:
         ValueError: shapes that do not fit, N no multiple of K; n_splits not a whole number, 1 or more; scale not above
-            0; different number types or devices; where checked, what `check_tables` refuses.
+            0; different dtypes or devices; where checked, what `check_tables` refuses.
         KernelUnavailable: "triton" was chosen and cannot compute this.
 
     Source: Kwon 2023 ("PagedAttention"), section 4.1; Dao 2023 ("Flash-Decoding for long-context inference").

@@ -16,9 +16,9 @@ def prefill_attention(
     v: Float[Tensor, "B K S H"],
     backend: Backend | None = None,
 ) -> Float[Tensor, "B N T H"]:
-    """Return softmax(q·kᵀ / √H)·v, causal: the T queries are the last T of the S positions; in q's number type.
+    """Return softmax(q·kᵀ / √H)·v, causal: the T queries are the last T of the S positions; in q's dtype.
 
-    The torch path is `nanolm.flash.flash_attention`. Triton's kernel sums in float32, takes heads of up to 256 numbers,
+    The torch path is `flash.flash_attention`. Triton's kernel sums in float32, takes heads of up to 256 numbers,
     and reads no key behind the last that a tile of queries may see. One thing it does not promise: a *value* that is
     NaN or infinite reaches every query of its tile, not only those that see it. In a prefill every position is real.
 
@@ -26,7 +26,7 @@ def prefill_attention(
         backend: who computes; None leaves it to `set_backend`.
 
     Raises:
-        ValueError: shapes that do not fit, N no multiple of K, fewer keys than queries; different number types or
+        ValueError: shapes that do not fit, N no multiple of K, fewer keys than queries; different dtypes or
             devices.
         KernelUnavailable: "triton" was chosen and cannot compute this.
 

@@ -141,8 +141,8 @@ def in_words(found: Capacity) -> dict[str, str]:
     """Return the figures with their units, in the order to print them; a dash for a speed where it does not fit."""
     B, n, kind = found.batch_size, found.context_tokens, attention_kind(found.shape)
     caches = f"{size_in_words(found.cache_bytes)}: {B:,} × {n:,} tokens of {found.kv_bytes_per_token:,} B ({kind})"
-    speeds = dict.fromkeys(("time per token", "each user", "all users", "price"), "–")
-    if found.fits:
+    speeds: dict[str, str] = dict.fromkeys(("time per token", "each user", "all users", "price"), "–")
+    if found.tpot_seconds is not None:
         speeds = {
             "time per token": f"{1e3 * found.tpot_seconds:,.3g} ms",
             "each user": f"{found.tokens_per_second_per_user:,.0f} tokens/s",

@@ -6,6 +6,9 @@ from .._lazy import lazy
 
 # Written by `course build` from the files' own definitions.
 _HOMES = {
+    "attending": [
+        "AttendingCache",
+    ],
     "contiguous": [
         "KVCache",
     ],
@@ -30,6 +33,7 @@ _HOMES = {
 __getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
+    from .attending import AttendingCache as AttendingCache
     from .contiguous import KVCache as KVCache
     from .kinds import CacheClasses as CacheClasses
     from .kinds import CacheKind as CacheKind

@@ -127,16 +127,21 @@ class KVCache:
         return slice(None), slice(None), slice(self.length, self.length + T)
 
     def _end_of(self, k: Tensor, v: Tensor) -> int:
-        """Where the new positions end; an error where they do not fit. (A wrong shape might be broadcast unnoticed.)"""
+        """Where the new positions end; an error where they do not fit."""
+        end = self.length + self._new_positions(k, v)
+        self._need_room(end)
+        return end
+
+    def _new_positions(self, k: Tensor, v: Tensor) -> int:
+        """T; an error where a shape is wrong, which might be broadcast unnoticed."""
         B, K, _, H = self.keys[0].shape
         T = k.shape[2]
         for name, x in (("k", k), ("v", v)):
-            if x.shape != (B, K, T, H):
+            if x.shape != (B, K, T, H) or not T:
                 raise ValueError(
                     f"{name} has shape {tuple(x.shape)}; this cache takes ({B}, {K}, T, {H}), (B, K, T, H)"
                 )
-        self._need_room(self.length + T)
-        return self.length + T
+        return T
 
     def _need_room(self, end: int) -> None:
         if end > self.capacity:

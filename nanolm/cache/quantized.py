@@ -22,7 +22,7 @@ class Int8KVCache(KVCache):
     """A KV cache of int8 codes with one scale for each head of each position: H + 2 bytes in place of 2H or 4H.
 
     Attributes:
-        dtype: the number type that `update` returns.
+        dtype: of the numbers that `update` returns.
         keys, values: codes, a list with one int8 (B, K, capacity, H) tensor a layer.
         key_scales, value_scales: a list with one bfloat16 (B, K, capacity, 1) tensor a layer.
     """

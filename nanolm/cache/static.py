@@ -10,7 +10,8 @@ from .ragged import RaggedKVCache
 class StaticKVCache(RaggedKVCache):
     """A ragged cache that stays at its addresses: the rows' lengths too, and every pass reads the whole capacity."""
 
-    _offset: Tensor | None = None
+    _offset: Tensor
+    _visible: Tensor
 
     def update(
         self, layer: int, k: Float[Tensor, "B K T H"], v: Float[Tensor, "B K T H"]
@@ -38,7 +39,7 @@ class StaticKVCache(RaggedKVCache):
     def _set(self, lengths: list[int]) -> None:
         self.lengths, self.length = list(lengths), max(lengths)
         device = self.keys[0].device
-        if self._offset is None:
+        if not hasattr(self, "_offset"):  # the first time
             self._offset = torch.zeros(self.batch_size, dtype=torch.long, device=device)
             self._visible = torch.zeros(self.batch_size, self.capacity, dtype=torch.bool, device=device)
         self._offset.copy_(torch.tensor(self.lengths))

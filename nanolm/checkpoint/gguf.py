@@ -53,7 +53,7 @@ def load_gguf(
     Args:
         path: the file; its weights are F32, F16, Q8_0, Q4_0 or Q4_1.
         device: "cpu", "cuda" or "mps".
-        dtype: the number type to run in.
+        dtype: of the numbers that the model runs in.
         quantized: keep the linear layers as 8-bit codes with a scale a row (`quantize_model`, the head left out). They
             are made anew, since a Q4_1 block has a smallest value, for which the engine's codes have no place: a second
             rounding, finer than the file's own.

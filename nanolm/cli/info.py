@@ -1,4 +1,4 @@
-"""The tables of `nanolm info`: a model's shape, and the bytes of its weights and cache in each number type."""
+"""The tables of `nanolm info`: a model's shape, and the bytes of its weights and cache in each dtype."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def shape_table(name: str, path: Path, model: NanoLM, tokenizer: Tokenizer) -> T
 
 
 def bytes_table(name: str, model: NanoLM) -> Table:
-    """Return the bytes in memory by number type; int8 and int4 without their scales."""
+    """Return the bytes in memory by dtype; int8 and int4 without their scales."""
     config, context = model.config, model.config.max_positions
     sizes = "n_layers d_model n_heads n_kv_heads head_dim d_ff vocab_size tie_embeddings"
     shape = ModelShape(name, **{size: getattr(config, size) for size in sizes.split()})

@@ -19,12 +19,12 @@ BAD_MODEL, BAD_REQUEST = 1, 2  # exit codes
 SPECULATION, MACHINE = "Speculation", "Machine"  # panels of the help
 Draft = Annotated[
     str | None,
-    typer.Option(help=f"What guesses ahead: a model, or {PROMPT_LOOKUP}.", rich_help_panel=SPECULATION),
+    typer.Option(help=f"What drafts: a model, or {PROMPT_LOOKUP}.", rich_help_panel=SPECULATION),
 ]
-Gamma = Annotated[int, typer.Option(help="Tokens guessed a round, with --draft.", rich_help_panel=SPECULATION)]
+Gamma = Annotated[int, typer.Option(help="Tokens drafted a round, with --draft.", rich_help_panel=SPECULATION)]
 Device = Annotated[str, typer.Option(help="cpu, cuda or mps.", rich_help_panel=MACHINE)]
 NumberType = Annotated[
-    Literal["float32", "bfloat16", "float16"], typer.Option(help="Number type to run in.", rich_help_panel=MACHINE)
+    Literal["float32", "bfloat16", "float16"], typer.Option(help="Dtype to run in.", rich_help_panel=MACHINE)
 ]
 
 
@@ -54,11 +54,16 @@ def load_model(name: str, device: str, dtype: str) -> "tuple[NanoLM, Tokenizer]"
 
 
 def load_draft(name: str, tokenizer: "Tokenizer", device: str, dtype: str) -> "NanoLM | PromptLookupDraft":
-    """Return what guesses ahead, a model or PROMPT_LOOKUP; what is wrong ends the command with one line."""
+    """Return the draft, a model or PROMPT_LOOKUP; what is wrong ends the command with one line."""
     from ..speculative.drafts import PromptLookupDraft
 
     if name == PROMPT_LOOKUP:
         return PromptLookupDraft(tokenizer.vocab_size)
+    return load_draft_model(name, tokenizer, device, dtype)
+
+
+def load_draft_model(name: str, tokenizer: "Tokenizer", device: str, dtype: str) -> "NanoLM":
+    """Return the model that drafts; what is wrong ends the command with one line."""
     draft, its_tokenizer = load_model(name, device, dtype)
     with one_line(BAD_REQUEST):
         if its_tokenizer.inner.get_vocab() != tokenizer.inner.get_vocab():

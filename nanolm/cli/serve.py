@@ -18,7 +18,7 @@ from .options import (
     Draft,
     Gamma,
     NumberType,
-    load_draft,
+    load_draft_model,
     load_model,
     one_line,
 )
@@ -109,9 +109,7 @@ def _modules() -> tuple[ModuleType, ModuleType]:
 
 def _guesser(draft: str | None, tokenizer: "Tokenizer", device: str, dtype: str) -> "NanoLM | str | None":
     """Return the draft as the engine wants it."""
-    if draft == PROMPT_LOOKUP:
-        return "prompt-lookup"
-    return None if draft is None else load_draft(draft, tokenizer, device, dtype)
+    return draft if draft in (None, PROMPT_LOOKUP) else load_draft_model(draft, tokenizer, device, dtype)
 
 
 def _say_where(name: str, host: str, port: int) -> None:

@@ -1,16 +1,43 @@
 """Calls that run an engine's passes until an answer is there: for a script or a notebook, where nobody else does."""
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from ..sampling.params import SamplingParams
-from .request import Request
+from .request import Output, Request
+
+
+class _Engine(Protocol):
+    """What the calls need of an engine."""
+
+    def add_request(
+        self,
+        prompt: Sequence[int],
+        max_new_tokens: int,
+        sampling: SamplingParams | None = None,
+        seed: int | None = None,
+    ) -> int:
+        """Take a request; return its number."""
+        ...
+
+    def request(self, request_id: int) -> Request:
+        """Return a request that has not ended."""
+        ...
+
+    def step(self) -> list[Output]:
+        """Run one pass."""
+        ...
+
+    def abort(self, request_id: int) -> None:
+        """Call a request off; one that has ended already is left alone."""
+        ...
 
 
 class BlockingCalls:
-    """`generate` and `stream` for an engine, of which they need `add_request`, `request`, `step` and `abort`."""
+    """`generate` and `stream` for an engine, of which they need what `_Engine` says."""
 
     def generate(
-        self,
+        self: _Engine,
         prompts: Sequence[Sequence[int]],
         max_new_tokens: int | Sequence[int],
         sampling: SamplingParams | None = None,
@@ -27,13 +54,13 @@ class BlockingCalls:
                 logits that are NaN or infinite.
         """
         limits = [max_new_tokens] * len(prompts) if isinstance(max_new_tokens, int) else max_new_tokens
-        seeds = [None] * len(prompts) if seeds is None else seeds
-        for name, given in (("max_new_tokens", limits), ("seeds", seeds)):
+        each_seed: Sequence[int | None] = [None] * len(prompts) if seeds is None else seeds
+        for name, given in (("max_new_tokens", limits), ("seeds", each_seed)):
             if len(given) != len(prompts):
                 raise ValueError(f"{name} has {len(given)} entries; there are {len(prompts)} prompts, one for each")
         requests: list[Request] = []
         try:
-            for prompt, limit, seed in zip(prompts, limits, seeds, strict=True):
+            for prompt, limit, seed in zip(prompts, limits, each_seed, strict=True):
                 requests.append(self.request(self.add_request(prompt, limit, sampling, seed)))
             while any(request.finish_reason is None for request in requests):
                 self.step()
@@ -45,7 +72,7 @@ class BlockingCalls:
         return [request.new_tokens for request in requests]
 
     def stream(
-        self,
+        self: _Engine,
         prompt: Sequence[int],
         max_new_tokens: int,
         sampling: SamplingParams | None = None,

@@ -131,7 +131,7 @@ class Engine(BlockingCalls):
             prompt: token ids, at least one.
             max_new_tokens: most tokens to write, at least one.
             sampling: temperature, top-k, top-p and end tokens; None means greedy.
-            seed: of the request's own randomness; with the same seed it writes the same text in any company.
+            seed: of the request's own randomness; with the same seed it writes the same text in any batch.
             stop: called with the new tokens so far after each; True ends the request.
 
         Raises:
@@ -141,7 +141,7 @@ class Engine(BlockingCalls):
         require_count(1, max_new_tokens=max_new_tokens)
         check_prompts([prompt], max_new_tokens, self.model.config)
         sampling = sampling or SamplingParams(temperature=0.0)
-        ends = self.model.config.eos_token_ids if sampling.end_tokens is None else sampling.end_tokens
+        ends = sampling.ends(self.model.config.eos_token_ids)
         request = Request(list(prompt), len(prompt), max_new_tokens, sampling, ends, stop)
         self._enter(request, seed, self.scheduler.add)
         return request.id

@@ -24,7 +24,7 @@ class RequestMetrics:
         token_times: when each of its new tokens was there. Tokens of one pass share a time.
         finished_at: when it ended, for whatever reason; None before.
         n_prefix_tokens: prompt tokens that the prefix cache had.
-        n_preemptions: how often its blocks were taken and it began anew.
+        n_preemptions: how often it was preempted: its blocks were taken and it began anew.
     """
 
     arrived_at: float
@@ -70,12 +70,12 @@ class StepRecord:
         seconds: how long it took in all.
         model_seconds: how much of that the model's pass took; the rest is the engine's own.
         n_prefill_tokens: prompt tokens run, those run again after a preemption among them.
-        n_decode_tokens: tokens run for requests that write, guessed ones among them.
+        n_decode_tokens: tokens run for decoding requests, drafted ones among them.
         n_new_tokens: tokens that came out.
         n_running, n_waiting: requests with blocks and without, after the pass was planned.
         n_blocks_used: blocks that requests or the prefix cache hold.
         n_blocks_cached: those of them that the prefix cache holds, alone or beside requests.
-        n_preempted: requests that lost their blocks.
+        n_preempted: requests that were preempted.
     """
 
     at: float
@@ -124,7 +124,7 @@ class EngineMetrics:
         tokens_per_second: new tokens a second of that time.
         mean_running: requests a pass, on average.
         utilisation: mean_running over max_running.
-        n_preemptions: times a request lost its blocks.
+        n_preemptions: times a request was preempted.
         peak_blocks: most blocks held at a time, the prefix cache's own included.
         hit_rate: share of the tokens looked up that the prefix cache had; 0 without one.
     """

@@ -57,7 +57,8 @@ class ModelRunner:
     ) -> None:
         _check(draft, model, gamma)
         self.model, self.cache, self.draft, self.gamma = model, cache, draft, gamma
-        self.cache_kind, self.clock = cache_kind, clock
+        self.cache_kind: CacheKind = cache_kind
+        self.clock = clock
 
     def draft_source(self, sampling: SamplingParams, capacity: int) -> ModelDraft | PromptLookupDraft | None:
         """Return what proposes tokens for one request of at most `capacity` tokens; None without a draft."""
@@ -111,7 +112,7 @@ class ModelRunner:
         segments = []
         for request, n in work:
             pending = [*request.tokens[request.n_computed :], *request.draft][:n]
-            # The end of a chunk is scored too, only to see that it has scores: no NaN may get into the prefix cache.
+            # The end of a chunk gets logits too, only to see that they are finite: no NaN may enter the prefix cache.
             n_scored = max(1, request.n_drafted_in(n) + 1)
             segments.append(Segment(pending, request.n_computed, request.table, n_scored))
         return self.forward_segments(segments)

@@ -113,5 +113,5 @@ def plain_model(model: NanoLM) -> NanoLM:
     plain = copy.deepcopy(model, shared)
     for module in plain.modules():
         if hasattr(module, "fast"):
-            module.fast = False
+            module.fast = False  # pyright: ignore[reportArgumentType]  torch's stub: only tensors and modules
     return plain

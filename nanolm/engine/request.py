@@ -10,8 +10,12 @@ from .metrics import RequestMetrics
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from ..sampling.params import SamplingParams
     from ..sampling.rng import Rng
 
+
+# Given by the engine, before it runs the request; whoever only schedules has no use for it.
+_LATER: Any = None
 
 # Why a request has ended: an end token or its own stop condition; max_new_tokens; somebody called it off; its logits
 # were NaN or infinite.
@@ -47,15 +51,15 @@ class Request:
     tokens: list[int]
     n_prompt: int = -1  # made in __post_init__: all of the tokens
     max_new_tokens: int = 1
-    sampling: "SamplingParams | None" = None
+    sampling: "SamplingParams" = _LATER
     end_tokens: Sequence[int] = ()
     stop: Callable[[list[int]], bool] | None = None
     id: int = 0
-    rng: "Rng | None" = None
+    rng: "Rng" = _LATER
     metrics: RequestMetrics = field(default_factory=lambda: RequestMetrics(0.0))
     draft_source: Any = None
     draft: list[int] = field(default_factory=list)
-    draft_probs: "Tensor | None" = None
+    draft_probs: "Tensor" = _LATER
     table: BlockTable = field(init=False, repr=False)
     n_computed: int = 0
     n_prefix_tokens: int = 0

@@ -1,14 +1,14 @@
 """Which requests run in the next pass, and with how many tokens: the decisions of a serving engine, without a tensor.
 
 Every request is the same thing at every time: a list of tokens, of which the first n_computed are in the cache. A
-prompt is many pending tokens and a request that writes has one, so prefill in chunks, decoding, and the recomputation
+prompt is many pending tokens and a decoding request has one, so prefill in chunks, decoding, and the recomputation
 after a preemption are one rule: run pending tokens, as many as the budget allows.
 
-Requests are served in the order of arrival. Whoever came last gives way when blocks run out: its blocks are taken, its
-tokens kept, and once there is room they are computed again.
+Requests are served in the order of arrival. When blocks run out, the request that came last is preempted: its blocks
+are taken, its tokens kept, and once there is room they are computed again.
 
 Sources: Yu 2022 ("Orca": scheduling pass by pass), Kwon 2023 (section 4.5: preemption by recomputation), Agrawal 2023
-("Sarathi": prompts in chunks, beside those that write).
+("Sarathi": prompts in chunks, beside decoding requests).
 """
 
 from collections import deque
@@ -31,7 +31,7 @@ class Work(NamedTuple):
 
 @dataclass
 class Plan:
-    """One pass: who runs what; the block copies (from, to) to make first; who has lost its blocks; who has come in."""
+    """One pass: who runs what; the block copies (from, to) to make first; who was preempted; who was admitted."""
 
     work: list[Work] = field(default_factory=list)
     copies: list[tuple[int, int]] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Scheduler:
         allocator: the blocks, all of which are the scheduler's to give.
         block_size: positions a block.
         max_running: most requests that hold blocks at one time.
-        max_tokens_per_step: most tokens a pass. A long prompt is run in chunks, so that those who write wait less.
+        max_tokens_per_step: most tokens a pass. A long prompt is run in chunks, so that decoding requests wait less.
         prefix: remembers computed blocks, so that equal beginnings are computed once; None computes everything.
 
     Attributes:
@@ -96,9 +96,10 @@ class Scheduler:
     def schedule(self) -> Plan:
         """Return the next pass. Its positions are reserved; `complete` has to follow once it has run.
 
-        Who runs comes first, in order of admission; who writes never waits for another's prompt, so prompts share what
-        the budget leaves. Newcomers are admitted only if nobody had to give way: there is room, or there is not. While
-        there are requests, somebody runs: if all who could have run gave way, those who are left are asked again.
+        Running requests come first, in order of admission. A decoding request never waits for another's prompt, so
+        prompts share what the budget leaves. Newcomers are admitted only if no request was preempted: there is room,
+        or there is not. While there are requests, at least one runs: if all that could have run were preempted, those
+        that are left are asked again.
         """
         plan, budget = Plan(), self.max_tokens_per_step
         for_prompts = budget - sum(request.n_pending for request in self.running if request.is_decoding)
@@ -126,7 +127,7 @@ class Scheduler:
 
         Strictly in order: if the first one waiting does not fit, nobody behind it is admitted. It fits if blocks for
         all its pending tokens are free, not only for those of this pass. What the prefix cache holds of its beginning
-        is not run again, except for the last token: its pass gives the scores of the next one. The tokens that it
+        is not run again, except for the last token: its pass gives the logits of the next one. The tokens that it
         spares are added to the request's n_prefix_tokens, if it is admitted. A pass runs at most `budget` tokens of
         newcomers in all, and at most max_running requests run.
 
@@ -201,7 +202,7 @@ class Scheduler:
     def _make_room(self, request: Request, n: int, plan: Plan) -> int:
         """Have blocks for n more tokens of a running request, if need be by preempting others; return how many can run.
 
-        0: it had to give way itself. Guesses are dropped before anybody loses blocks for them.
+        0: it was preempted itself. Drafted tokens are dropped before any request is preempted for them.
         """
         if request.draft and not self._free_up(request.table.blocks_needed(n)):
             request.draft, n = [], 1

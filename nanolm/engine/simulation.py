@@ -133,7 +133,8 @@ def simulate_continuous_batching(
     Source: Yu 2022 (Orca), section 3, where it is called iteration-level scheduling.
     """
     waiting, arrivals = _waiting_line(needs, n_slots, arrivals)
-    left, slots = list(needs), [None] * n_slots
+    left = list(needs)
+    slots: list[int | None] = [None] * n_slots
     timeline: list[Row] = []
     while waiting or any(request is not None for request in slots):
         free = [slot for slot, request in enumerate(slots) if request is None]

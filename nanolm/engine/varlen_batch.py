@@ -36,7 +36,7 @@ class Segment:
         tokens: the T tokens to run, T at least 1.
         past: its positions in the cache, which come before them.
         table: where its past + T positions lie.
-        n_scored: scores are wanted behind the last n_scored tokens; 0 for a part of a prompt that is not the end.
+        n_scored: logits are wanted behind the last n_scored tokens; 0 for a part of a prompt that is not the end.
     """
 
     tokens: Sequence[int]
@@ -93,11 +93,12 @@ class PagedRows(KVCache):
     ) -> Float[Tensor, "B N T U"]:
         """As KVCache.attend; one token a row on a GPU by the kernel that follows the tables: nothing is gathered."""
         if self._by_kernel:
-            return paged_attention(q, *self.pool.pools[layer], self.tables, self.lengths, _N_SPLITS, scale)
+            keys, values = self.pool.pools[layer]
+            return paged_attention(q, keys, values, self.tables, self.lengths, _N_SPLITS, scale)
         return super().attend(layer, q, k, v, scale)
 
     def mask(self, T: int) -> Float[Tensor, "B 1 T S"] | None:
-        """Return what to add to the scores, so that no row sees behind its own end; None: rows of one length."""
+        """Return what to add to the scores of attention, so that no row sees behind its end; None: equal lengths."""
         return self._mask
 
     def in_rows(self, x: Float[Tensor, "1 N n H"]) -> Float[Tensor, "B N T H"]:
@@ -122,7 +123,7 @@ class VarlenBatch:
 
     Attributes:
         tokens: all tokens to run, (1, n).
-        scored: the positions of that row behind which scores are wanted, (1, scored), in the order of the segments.
+        scored: the positions of that row behind which logits are wanted, (1, scored), in the order of the segments.
         offset: each token's own position in its text, (1, n), by which it is rotated.
         capacity: positions of the longest request.
     """
@@ -163,7 +164,7 @@ class VarlenBatch:
         if len(self._rows) == 1:
             return self._attend(self._rows[0], layer, q, k, v, scale)
         parts = zip(self._rows, *(x.split(self._sizes, dim=2) for x in (q, k, v)), strict=True)
-        return torch.cat([self._attend(rows, layer, *part, scale) for rows, *part in parts], dim=2)
+        return torch.cat([self._attend(rows, layer, q, k, v, scale) for rows, q, k, v in parts], dim=2)
 
     def _attend(self, rows: PagedRows, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
         return rows.in_line(rows.attend(layer, rows.in_rows(q), rows.in_rows(k), rows.in_rows(v), scale))

@@ -1,4 +1,4 @@
-"""What was measured of one machine, and the file it is kept in. How it is measured is in `calibrate`."""
+"""What was measured of one machine, and the file it is kept in. How it is measured is in `calibration`."""
 
 import ctypes
 import json
@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
 
+from .._files import write_text
 from .._require import require_count, require_positive
 from ..budget.hardware import Hardware
 
@@ -146,9 +147,7 @@ class Measurement:
             OSError: the file cannot be written.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.{os.getpid()}")
-        part.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        part.replace(path)
+        write_text(path, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> "Measurement | None":

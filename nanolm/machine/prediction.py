@@ -18,7 +18,7 @@ def predicted_decode_seconds(measurement: Measurement, model: NanoLM, kv_bytes: 
 
     Every matrix is read at the rate of its row length in a working set of all weights, and every operation costs its
     own time on top. A GPU is asked for the next operations while it reads, so there the longer of the two counts.
-    Choosing a token from the scores is no part of the pass.
+    Choosing a token from the logits is no part of the pass.
 
     Args:
         measurement: of the device that the model is on. A CPU is measured in float32 and a GPU in float16.

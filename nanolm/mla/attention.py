@@ -33,7 +33,7 @@ def naive_attention(
 
     Head n's key at position s is up_keys[n] · latents[s], its value up_values[n] · latents[s]; its score with a query
     is (q · key + q_rotary · rotary_keys[s]) / √(H + R), in which the rotary key is the same for all heads. The keys
-    and values of all heads at all S positions exist for a moment: cheap beside many queries, dear beside one.
+    and values of all heads at all S positions exist for a moment: cheap beside many queries, expensive beside one.
 
     Args:
         q, q_rotary: the two parts of each query; the second is already rotated, as are rotary_keys.
@@ -102,5 +102,6 @@ def latent_softmax(
 ) -> Float[Tensor, "B N T S"]:
     """Return softmax(scores / √key_dim) over what each query may see; no mask means causal, with a past of S - T."""
     if mask is None:
-        mask = causal_mask(*scores.shape[-2:], scores.device)
+        T, S = scores.shape[-2:]
+        mask = causal_mask(T, S, scores.device)
     return (scores / math.sqrt(key_dim)).masked_fill(~mask, -torch.inf).softmax(dim=-1)

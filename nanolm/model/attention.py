@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from ..attention.dot_product import attend
 from ..attention.rope import Offset, apply_rope
-from ..cache.contiguous import KVCache
+from ..cache.attending import AttendingCache
 from ..config import ModelConfig
 
 
@@ -22,7 +22,7 @@ class Attention(nn.Module):
         self.out = nn.Linear(config.n_heads * config.head_dim, config.d_model, bias=False)
 
     def forward(
-        self, x: Float[Tensor, "B T D"], cache: KVCache | None = None, offset: Offset = 0
+        self, x: Float[Tensor, "B T D"], cache: AttendingCache | None = None, offset: Offset = 0
     ) -> Float[Tensor, "B T D"]:
         """Return the attention output of T new positions.
 

@@ -1,6 +1,6 @@
 """Linear layers whose sums are taken in an order that no batch can change.
 
-A library decides by the shape of the whole call how it adds a row's products up. So the scores of one request depend,
+A library decides by the shape of the whole call how it adds a row's products up. So the logits of one request depend,
 in their last bits, on how many others are in the batch. Here are two ways out, and a model that takes either.
 """
 
@@ -52,7 +52,7 @@ def tile_linear(x: Float[Tensor, "... D"], weight: Float[Tensor, "out D"], rows:
 class RowsLinear(nn.Module):
     """An nn.Linear without bias that multiplies by a function of (x, weight)."""
 
-    def __init__(self, weight: nn.Parameter, multiply: MultiplyRows) -> None:
+    def __init__(self, weight: Tensor, multiply: MultiplyRows) -> None:
         super().__init__()
         self.weight, self.multiply = weight, multiply
 

@@ -23,7 +23,7 @@ from .decoder import NanoLM, check_prompts, right_padded
 
 
 class _Step(NamedTuple):
-    """The buffer of a step's tokens, (size, 1), and what computes its scores, (size, V)."""
+    """The buffer of a step's tokens, (size, 1), and what computes its logits, (size, V)."""
 
     tokens: Int[Tensor, "size 1"]
     run: Callable[[], Tensor]
@@ -69,7 +69,7 @@ class StaticDecoder:
 
     @torch.inference_mode()
     def prefill(self, prompts: Sequence[Sequence[int]]) -> Float[Tensor, "n V"]:
-        """Return the scores behind each of n prompts, which are the batch from now on; what was cached is forgotten.
+        """Return the logits behind each of n prompts, which are the batch from now on; what was cached is forgotten.
 
         Raises:
             ValueError: more prompts than the largest batch size; prompts with no room in the model or the capacity.
@@ -88,7 +88,7 @@ class StaticDecoder:
 
     @torch.inference_mode()
     def step(self, tokens: Int[Tensor, "n"]) -> Float[Tensor, "n V"]:
-        """Return the scores behind one more token of each text.
+        """Return the logits behind one more token of each text.
 
         Raises:
             ValueError: not as many tokens as there were prompts; a cache that is full.

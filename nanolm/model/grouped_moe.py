@@ -40,7 +40,7 @@ def grouped_matmul(
             have to wait for them. Unchecked, wrong offsets leave rows without a result, or read any memory there is.
 
     Raises:
-        ValueError: shapes that do not fit; different number types or devices; where checked, what `check_offsets`
+        ValueError: shapes that do not fit; different dtypes or devices; where checked, what `check_offsets`
             refuses.
         KernelUnavailable: "triton" was chosen and cannot compute this.
 
@@ -88,7 +88,7 @@ def _by_loop(x: Tensor, weights: Tensor, bounds: list[int]) -> Tensor:
 class GroupedMoE(MoE):
     """As MoE, and with the same weights; all experts in one product wherever Triton's kernel computes it.
 
-    Elsewhere (on a CPU, in training, with quantized experts) it is MoE. Scores that are NaN or infinite are refused by
+    Elsewhere (on a CPU, in training, with quantized experts) it is MoE. Logits that are NaN or infinite are refused by
     MoE; in the one product nobody looks at them, and they end in the output.
 
     Attributes:

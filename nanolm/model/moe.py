@@ -2,7 +2,7 @@
 
 Shazeer 2017, "Outrageously large neural networks"; in the form of Jiang 2024, "Mixtral of experts", section 2.1.
 Memory holds all E experts, the arithmetic of a token is that of k, and how many a step reads from memory depends on
-the batch: one token reads k, many read nearly all. `mixture` has the arithmetic of that, without torch.
+the batch: one token reads k, many read nearly all. `budget.experts` has the arithmetic of that, without torch.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def route(logits: Float[Tensor, "... E"], k: int) -> tuple[Int[Tensor, "... k"],
     with the lower id comes first.
 
     Args:
-        logits: the router's scores, one for each of E experts.
+        logits: the router's logits, one for each of E experts.
         k: experts per token.
 
     Raises:
@@ -32,7 +32,7 @@ def route(logits: Float[Tensor, "... E"], k: int) -> tuple[Int[Tensor, "... k"],
     if not 1 <= k <= logits.shape[-1]:
         raise ValueError(f"k is {k}; of {logits.shape[-1]} experts a token can have 1 to {logits.shape[-1]}")
     if not logits.isfinite().all():
-        raise ValueError("logits hold NaN or an infinity; every expert needs a finite score")
+        raise ValueError("logits hold NaN or an infinity; every expert needs a finite logit")
     best, experts = logits.sort(dim=-1, descending=True, stable=True)  # topk would promise nothing of equal logits
     return experts[..., :k], best[..., :k].softmax(dim=-1)
 

@@ -41,7 +41,7 @@ def quantize_model(
     """Exchange the model's linear layers for quantized ones, in place, and return the model.
 
     Norms and routers stay, and so does the embedding: of its V rows a step reads one. The head reads all of its rows,
-    but errors in it go straight into the scores; where it shares the embedding's weights, its codes come on top of
+    but errors in it go straight into the logits; where it shares the embedding's weights, its codes come on top of
     those. The experts of a mixture are taken apart first and then exchanged one by one.
 
     Args:
@@ -92,12 +92,11 @@ def collect_inputs(
     if not rows or not all(len(row) for row in rows):
         raise ValueError(f"{len(rows)} rows were given, each must have tokens; calibration needs something to read")
     seen: dict[str, list[Tensor]] = {name: [] for name in (linear_layers(model) if names is None else names)}
-    hooks = [
-        model.get_submodule(name).register_forward_pre_hook(
-            lambda _, inputs, found=found: found.append(inputs[0].flatten(0, -2))
-        )
-        for name, found in seen.items()
-    ]
+
+    def keep_in(found: list[Tensor]) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
+        return lambda _, inputs: found.append(inputs[0].flatten(0, -2))
+
+    hooks = [model.get_submodule(name).register_forward_pre_hook(keep_in(found)) for name, found in seen.items()]
     try:
         for _, same in groupby(rows, key=len):  # neighbours of one length share passes
             for tokens in torch.tensor([list(row) for row in same], device=model.device).split(_ROWS_AT_ONCE):

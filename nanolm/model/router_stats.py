@@ -1,6 +1,6 @@
 """What the routers of a mixture choose, watched while it computes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -45,10 +45,12 @@ def watch_routers(model: nn.Module) -> Iterator[RouterStats]:
     if not mixtures:
         raise ValueError("the model has no router to watch: it is not a mixture of experts")
     stats = RouterStats(mixtures[0].n_experts, [[] for _ in mixtures])
+
+    def note_in(passes: list[Tensor], k: int) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+        return lambda _, inputs, logits: passes.append(route(logits, k)[0])
+
     hooks = [
-        moe.router.register_forward_hook(
-            lambda _, inputs, logits, passes=passes, k=moe.experts_per_token: passes.append(route(logits, k)[0])
-        )
+        moe.router.register_forward_hook(note_in(passes, moe.experts_per_token))
         for moe, passes in zip(mixtures, stats.choices, strict=True)
     ]
     try:

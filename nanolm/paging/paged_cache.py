@@ -1,7 +1,7 @@
 """The tensors of a paged cache: keys and values in blocks that any request may hold, read by block table.
 
-It knows no requests: the caller says into which slots new positions go and which blocks a row reads (`paging` keeps
-those books). On a GPU a kernel follows the table while it attends (`kernels.paged_attention`); elsewhere blocks are
+It knows no requests: the caller says into which slots new positions go and which blocks a row reads (`blocks` keeps
+those books). On a GPU a kernel follows the table while it attends (`attention.paged`); elsewhere blocks are
 gathered first, then attended to like any other cache. A gather copies what attention would have read anyway, so it
 costs about as much again.
 """
@@ -137,7 +137,7 @@ class Int8PagedKVCache(PagedKVCache):
         """As PagedKVCache.write, through codes: each head of each position is a row with a scale of its own.
 
         A row that holds NaN or infinity gets the scale NaN and comes back as NaN: its request will be found out by its
-        scores, and the others' rows are written all the same.
+        logits, and the others' rows are written all the same.
         """
         both = torch.stack([k, v])  # (2, K, n, H)
         finite = both.isfinite().all(dim=-1, keepdim=True)

@@ -21,9 +21,9 @@ def quantized_matmul(
     bits: int,
     backend: Backend | None = None,
 ) -> Float[Tensor, "... out"]:
-    """Return x · Ŵᵀ in x's number type, Ŵ = code · scale with one scale a row (G = 1) or one a group of D / G.
+    """Return x · Ŵᵀ in x's dtype, Ŵ = code · scale with one scale a row (G = 1) or one a group of D / G.
 
-    The torch path is `nanolm.quantized_matmul.plain_matmul`, which rounds Ŵ to x's number type first. Triton's kernel
+    The torch path is `matmul.plain_matmul`, which rounds Ŵ to x's dtype first. Triton's kernel
     multiplies with the codes themselves, which every float type holds exactly, and sums in float32. It takes 8 bits,
     and 4 bits whose groups fill whole bytes. Made for up to about 16 rows of x; beyond, each 16 rows read Ŵ again.
 
@@ -33,7 +33,7 @@ def quantized_matmul(
         backend: who computes; None leaves it to `set_backend`.
 
     Raises:
-        ValueError: bits not 8 or 4; shapes or number types that do not fit, G no divisor of D; different devices.
+        ValueError: bits not 8 or 4; shapes or dtypes that do not fit, G no divisor of D; different devices.
         KernelUnavailable: "triton" was chosen and cannot compute this.
     """
     if bits not in _CODES:

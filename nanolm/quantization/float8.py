@@ -40,7 +40,7 @@ def to_float8(x: Float[Tensor, "... D"]) -> tuple[Float[Tensor, "... D"], Float[
 def float8_matmul(
     x: Float[Tensor, "... D"], weights: Float[Tensor, "out D"], scales: Float[Tensor, "out 1"]
 ) -> Float[Tensor, "... out"]:
-    """Return x · Ŵᵀ in x's number type for what `to_float8` has made of W, with x rounded to 8-bit floats as well."""
+    """Return x · Ŵᵀ in x's dtype for what `to_float8` has made of W, with x rounded to 8-bit floats as well."""
     rows, row_scales = to_float8(x.reshape(-1, x.shape[-1]))
     multiply = multiply_float8 if has_float8(x.device) else simulate_float8
     return multiply(rows, row_scales, weights, scales).to(x.dtype).view(*x.shape[:-1], -1)
@@ -66,6 +66,10 @@ class Float8Linear(nn.Module):
         bias: (out,) or None.
     """
 
+    floats: Tensor
+    scales: Tensor
+    bias: Tensor | None
+
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         floats, scales = to_float8(linear.weight.detach())
@@ -74,6 +78,6 @@ class Float8Linear(nn.Module):
         self.register_buffer("bias", None if linear.bias is None else linear.bias.detach())
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... out"]:
-        """Return x · Ŵᵀ + bias in x's number type."""
+        """Return x · Ŵᵀ + bias in x's dtype."""
         y = float8_matmul(x, self.floats, self.scales)
         return y if self.bias is None else y + self.bias

@@ -3,6 +3,8 @@
 What a decode step has to read shrinks with the codes; activations stay in floats ("weight-only" quantization).
 """
 
+from typing import TypeGuard
+
 import torch
 from jaxtyping import Float, Int8
 from torch import Tensor, nn
@@ -36,6 +38,10 @@ class QuantizedLinear(nn.Module):
         error: what rounding has cost, relative to the weights (`quantization_error`); NaN where nobody knows.
     """
 
+    codes: Tensor
+    scales: Tensor
+    bias: Tensor | None
+    channel_scales: Tensor | None
     fast = True
     error = float("nan")
 
@@ -94,7 +100,7 @@ class QuantizedLinear(nn.Module):
         return self.codes if self.bits == 8 else unpack_bits(self.codes, self.bits)
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... out"]:
-        """Return x · Ŵᵀ + bias in x's number type."""
+        """Return x · Ŵᵀ + bias in x's dtype."""
         if self.channel_scales is not None:
             x = x / self.channel_scales.to(x.dtype)
         weights = (self.codes, self.scales, self.bits)
@@ -115,6 +121,11 @@ class QuantizedLinear(nn.Module):
 class Int4Linear(nn.Module):
     """A QuantizedLinear of 4 bits in the layout of this processor's kernel: for running, not for saving or moving."""
 
+    blocks: Tensor
+    pairs: Tensor
+    bias: Tensor | None
+    channel_scales: Tensor | None
+
     def __init__(self, layer: QuantizedLinear) -> None:
         super().__init__()
         self.in_features, self.out_features, self.group_size = layer.in_features, layer.out_features, layer.group_size
@@ -125,14 +136,14 @@ class Int4Linear(nn.Module):
         self.register_buffer("channel_scales", layer.channel_scales)
 
     @staticmethod
-    def takes(layer: nn.Module) -> bool:
+    def takes(layer: nn.Module) -> TypeGuard[QuantizedLinear]:
         """Return whether the layer is a QuantizedLinear that the kernel can read."""
         if not isinstance(layer, QuantizedLinear) or layer.bits != 4 or layer.codes.device.type != "cpu":
             return False
         return int4_kernel_takes(layer.out_features, layer.in_features, layer.group_size)
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... out"]:
-        """Return x · Ŵᵀ + bias in x's number type, rounded to bfloat16 on the way."""
+        """Return x · Ŵᵀ + bias in x's dtype, rounded to bfloat16 on the way."""
         if self.channel_scales is not None:
             x = x / self.channel_scales.to(x.dtype)
         y = int4_kernel_matmul(x, self.blocks, self.pairs)

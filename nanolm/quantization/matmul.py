@@ -1,7 +1,8 @@
 """x · Ŵᵀ with Ŵ held as codes and scales: the plain way, and the two kernels of PyTorch's that read the codes directly.
 
-The kernels are private to PyTorch and may change, so nothing outside this file calls them, and `plain_matmul` can
-always stand in. They read a quarter or an eighth of the bytes of float32, which is what decoding waits for.
+The kernels are private to PyTorch (a type checker has to be told) and may change, so nothing outside this file calls
+them, and `plain_matmul` can always stand in. They read a quarter or an eighth of the bytes of float32, which is what
+decoding waits for.
 
 Chosen by measurement (benchmarks/quantized_linear.py, one core with AVX-512, batch 1, a matrix larger than the cache;
 times as fast as float32 F.linear): 8-bit kernel with bfloat16 activations 2.8, with float32 activations 0.2; 4-bit
@@ -32,7 +33,7 @@ def plain_matmul(
     scales: Float[Tensor, "out G"],
     bits: int,
 ) -> Float[Tensor, "... out"]:
-    """Return x · Ŵᵀ in x's number type, the weights unpacked and dequantized first.
+    """Return x · Ŵᵀ in x's dtype, the weights unpacked and dequantized first.
 
     Only a block of Ŵ's rows is decoded at a time, about DECODED_AT_ONCE weights: as floats the whole of a large matrix
     would have to be written to memory and read again, which takes many times longer than the product itself.
@@ -70,7 +71,7 @@ def kernel_matmul(
     Activations and results are rounded to bfloat16 (8 binary digits), sums are kept in float32.
     """
     rows = x.reshape(-1, x.shape[-1]).bfloat16()
-    y = torch._weight_int8pack_mm(rows, codes, scales.flatten().bfloat16())
+    y = torch._weight_int8pack_mm(rows, codes, scales.flatten().bfloat16())  # pyright: ignore[reportPrivateImportUsage]
     return y.to(x.dtype).view(*x.shape[:-1], -1)
 
 
@@ -84,7 +85,7 @@ def to_int4_kernel(
     codes: Int8[Tensor, "out D"], scales: Float[Tensor, "out G"]
 ) -> tuple[UInt8[Tensor, "..."], Float[Tensor, "G out 2"]]:
     """Return 4-bit codes and scales in the kernel's layout, which differs from processor to processor: keep no file."""
-    blocks = torch._convert_weight_to_int4pack_for_cpu(codes.int() + 8, 1)
+    blocks = torch._convert_weight_to_int4pack_for_cpu(codes.int() + 8, 1)  # pyright: ignore[reportPrivateImportUsage]
     scales = scales.T.bfloat16()
     return blocks, torch.stack([scales, torch.zeros_like(scales)], dim=-1)  # the kernel's (scale, zero point)
 
@@ -94,5 +95,6 @@ def int4_kernel_matmul(
 ) -> Float[Tensor, "... out"]:
     """Return x · Ŵᵀ for what `to_int4_kernel` has made; rounded as in `kernel_matmul`."""
     rows = x.reshape(-1, x.shape[-1]).bfloat16()
-    y = torch._weight_int4pack_mm_for_cpu(rows, blocks, x.shape[-1] // len(pairs), pairs.bfloat16())
+    multiply = torch._weight_int4pack_mm_for_cpu  # pyright: ignore[reportPrivateImportUsage]
+    y = multiply(rows, blocks, x.shape[-1] // len(pairs), pairs.bfloat16())
     return y.to(x.dtype).view(*x.shape[:-1], -1)

@@ -1,5 +1,6 @@
 """How a request chooses its tokens: temperature, then top-k, then top-p."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jaxtyping import Float
@@ -33,6 +34,10 @@ class SamplingParams:
             _check_top_k(self.top_k)
         if self.top_p is not None:
             _check_top_p(self.top_p)
+
+    def ends(self, of_the_model: Sequence[int]) -> Sequence[int]:
+        """Return the ids that end a text: these rules' own, or the model's where they have none."""
+        return of_the_model if self.end_tokens is None else self.end_tokens
 
     def probs(self, logits: Float[Tensor, "... V"]) -> Float[Tensor, "... V"]:
         """Return the distribution that the next token is drawn from: temperature, then top-k, then top-p.

@@ -22,10 +22,10 @@ def float32_sum(values: Sequence[float], order: Sequence[int]) -> float:
 
 
 def greedy_pick_with_summation_order(terms: Sequence[Sequence[float]], order: Sequence[int]) -> int:
-    """Return the token with the largest score, each score a float32 sum of its terms in the given order.
+    """Return the token with the largest logit, each logit a float32 sum of its terms in the given order.
 
     `terms[token]` are the products that add up to the token's logit. The same terms in another order can pick
-    another token: that is all it takes for temperature 0 to give two texts. Equal scores go to the lower id.
+    another token: that is all it takes for temperature 0 to give two texts. Equal logits go to the lower id.
     """
     scores = [float32_sum(row, order) for row in terms]
     return max(range(len(scores)), key=lambda token: (scores[token], -token))

@@ -1,7 +1,7 @@
 """An OpenAI-compatible HTTP endpoint over the engine: routes, limits, and what becomes of a client that goes away.
 
 A request passes four gates, each with its own error: its body (413, 400), its model (404), its length (400), its place
-in the queue (429, 503). After the last one it has a ticket, and whatever happens the ticket is given back.
+in the queue (429, 503). After the last one it has a RequestGroup, and whatever happens its place is given back.
 
 It is for one machine and trusted clients: no passwords, no encryption, one model.
 """
@@ -79,7 +79,8 @@ def build_app(thread: AsyncEngine, tokenizer: Tokenizer, name: str, limits: Limi
             Route("/v1/completions", api.complete, methods=["POST"]),
             Route("/v1/chat/completions", api.chat, methods=["POST"]),
         ],
-        exception_handlers={
+        # Starlette's type has every handler take any Exception, though it hands each its own kind.
+        exception_handlers={  # pyright: ignore[reportArgumentType]
             Refusal: _refused,
             HTTPException: _no_route,
             ClientDisconnect: _gone,
@@ -204,8 +205,8 @@ async def _events(
             index, text = await answers.next(group, deadline)
             if text:
                 yield event(form.piece(index, text))
-            if answers.reasons[index] is not None:
-                yield event(form.ending(index, answers.reasons[index]))
+            if (reason := answers.reasons[index]) is not None:
+                yield event(form.ending(index, reason))
     except Refusal as error:
         yield event(error.body())
         return

@@ -47,7 +47,7 @@ class AsyncEngine:
         self.max_open = engine.scheduler.max_running + max_waiting
         self._open: set[RequestGroup] = set()
         self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._where: dict[int, tuple[RequestGroup, int]] = {}  # the thread's: engine number -> ticket, index
+        self._where: dict[int, tuple[RequestGroup, int]] = {}  # the thread's: engine number -> group, index
         self._leaving = False
         # A daemon: an interrupt that skips `close` must not leave a process that never ends.
         self._thread = threading.Thread(target=self._run, name="nanolm-engine", daemon=True)
@@ -78,7 +78,7 @@ class AsyncEngine:
         self._thread.start()
 
     async def submit(self, requests: Sequence[Mapping[str, Any]]) -> RequestGroup:
-        """Hand requests to the engine, all of them or none; return their ticket.
+        """Hand requests to the engine, all of them or none; return their group.
 
         Args:
             requests: the arguments of `Engine.add_request`, one mapping a request.
@@ -104,7 +104,7 @@ class AsyncEngine:
         return group
 
     def abort(self, group: RequestGroup, why: str | None = None) -> None:
-        """Call off what of the ticket has not ended; its listener gets outputs with the reason "abort" and `why`."""
+        """Call off what of the group has not ended; its listener gets outputs with the reason "abort" and `why`."""
         if group in self._open:
             self._commands.put(partial(self._abort, group, why))
 

@@ -111,6 +111,14 @@ class Request(BaseModel):
         """How many answers are wanted."""
         return self.n or 1
 
+    def prompt_ids(self, config: ModelConfig, tokenizer: Tokenizer) -> list[int]:
+        """Return the prompt's tokens."""
+        raise NotImplementedError
+
+    def max_new_tokens(self, room: int) -> int:
+        """Return how many tokens to write at most, where there is room for so many."""
+        raise NotImplementedError
+
     def sampling(self) -> SamplingParams:
         """Return how tokens are chosen: temperature 1 unless said otherwise, as with OpenAI."""
         temperature = 1.0 if self.temperature is None else float(self.temperature)
@@ -223,6 +231,7 @@ def parse(kind: type[Body], raw: bytes) -> Body:
 def _refusal(kind: type[Request], body: dict[str, Any], error: ValidationError) -> Refusal:
     first = error.errors(include_url=False)[0]
     if not first["loc"]:
+        assert "ctx" in first  # a check of the whole body, as `_check_limits` is one, raised it
         return Refusal(400, str(first["ctx"]["error"]))
     name = str(first["loc"][0])
     if first["type"] == "extra_forbidden":

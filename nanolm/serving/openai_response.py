@@ -24,7 +24,7 @@ class AnswerFormat:
         name = "chatcmpl" if chat else "cmpl"
         self._head = {"id": f"{name}-{uuid.uuid4().hex}", "created": int(time.time()), "model": model}
 
-    def whole(self, texts: Sequence[str], reasons: Sequence[str], usage: dict[str, int]) -> dict[str, Any]:
+    def whole(self, texts: Sequence[str], reasons: Sequence[str | None], usage: dict[str, int]) -> dict[str, Any]:
         """Return the answer with all its choices."""
         choices = []
         for text, reason in zip(texts, reasons, strict=True):

@@ -56,6 +56,7 @@ class PrometheusCounters:
 
     def count_end(self, output: Output) -> None:
         """Add a request that has ended: its reason and, where it got tokens and was not called off, its waits."""
+        assert output.finish_reason is not None
         self.n_ended[output.finish_reason] += 1
         if output.metrics is not None:
             self._count_waits(output.metrics)
@@ -76,9 +77,9 @@ class PrometheusCounters:
             ("step_seconds_total", "Seconds spent in passes.", self.step_seconds),
             ("model_seconds_total", "Seconds of them that the model took.", self.model_seconds),
             ("prefill_tokens_total", "Prompt tokens run.", self.n_prefill_tokens),
-            ("decode_tokens_total", "Tokens run for requests that write.", self.n_decode_tokens),
+            ("decode_tokens_total", "Tokens run for decoding requests.", self.n_decode_tokens),
             ("new_tokens_total", "Tokens written.", self.n_new_tokens),
-            ("preemptions_total", "Times a request lost its blocks.", self.n_preempted),
+            ("preemptions_total", "Times a request was preempted.", self.n_preempted),
         ):
             lines += _metric(name, help_text, "counter", {"": number})
         ended = {f'{{reason="{reason}"}}': n for reason, n in self.n_ended.items()}

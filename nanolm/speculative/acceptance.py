@@ -1,6 +1,6 @@
-"""Speculative decoding: a cheap draft guesses γ tokens, the target checks them all in one pass.
+"""Speculative decoding: a cheap draft proposes γ tokens, the target checks them all in one pass.
 
-The output is distributed exactly as the target's own: a guess x is kept with probability min(1, p(x)/q(x)), and
+The output is distributed exactly as the target's own: a drafted token x is kept with probability min(1, p(x)/q(x)), and
 where one is not kept, the token comes from the residual max(p - q, 0) instead (Leviathan et al. 2022, algorithm 1
 and appendix A.1; Chen et al. 2023, theorem 1).
 
@@ -83,7 +83,7 @@ def verify_draft(
     Args:
         target_probs: row i is the target's distribution given the text and the first i drafted tokens, (n + 1, V).
         draft_probs: row i is the distribution that drafted[i] was drawn from, (n, V).
-        drafted: the n guesses; with none, the one new token is drawn from target_probs[0].
+        drafted: the n drafted tokens; with none, the one new token is drawn from target_probs[0].
     """
     new = []
     for p, q, guess in zip(target_probs, draft_probs, drafted, strict=False):

@@ -39,12 +39,12 @@ def speculate_batch(
         raise ValueError(f"rng has {len(rng)} entries for {len(prompts)} prompts; each row needs its own")
     check_prompts(prompts, max_new_tokens, target.config)
     check_draft(draft.config.vocab_size, target.config.vocab_size, gamma)
-    ends = target.config.eos_token_ids if sampling.end_tokens is None else sampling.end_tokens
+    ends = sampling.ends(target.config.eos_token_ids)
     capacity = max(map(len, prompts)) + max_new_tokens + gamma + 1  # a row's padding may reach past its own text
-    readers = [BatchSession(model, sampling, len(prompts), capacity) for model in (target, draft)]
+    target_reader, draft_reader = (BatchSession(model, sampling, len(prompts), capacity) for model in (target, draft))
     rows = [_Row(list(prompt), len(prompt) + max_new_tokens, SpecDecodeStats()) for prompt in prompts]
     while any(not row.ended for row in rows):
-        _round(*readers, rows, gamma, rng, ends)
+        _round(target_reader, draft_reader, rows, gamma, rng, ends)
     return [(row.text[len(prompt) :], row.stats) for row, prompt in zip(rows, prompts, strict=True)]
 
 
@@ -84,7 +84,7 @@ def _round(
 
 
 def _propose(draft: BatchSession, rows: list[_Row], gamma: int, rng: list[Rng]) -> tuple[list[list[int]], list[Tensor]]:
-    """Each row's guesses and their distributions, (n, V); rows near their limit guess less."""
+    """Each row's drafted tokens and their distributions, (n, V); rows near their limit draft less."""
     wanted = [row.gamma(gamma) for row in rows]
     drafted: list[list[int]] = [[] for _ in rows]
     probs: list[list[Tensor]] = [[] for _ in rows]

@@ -72,7 +72,7 @@ class ModelDraft:
 
 
 class PromptLookupDraft:
-    """Guesses by looking back (`prompt_lookup`); each guess is certain of itself, so q is 1 at one token."""
+    """Proposes by looking back (`prompt_lookup`); each drafted token is certain, so q is 1 at one token."""
 
     def __init__(self, vocab_size: int, max_ngram: int = 3) -> None:
         self.vocab_size, self.max_ngram = vocab_size, max_ngram
@@ -114,7 +114,7 @@ def speculate(
     capacity = len(prompt) + max_new_tokens
     if isinstance(draft, NanoLM):
         check_prompts([prompt], max_new_tokens, draft.config)
-        draft = ModelDraft(draft, sampling, capacity)
-    ends = target.config.eos_token_ids if sampling.end_tokens is None else sampling.end_tokens
+    source = ModelDraft(draft, sampling, capacity) if isinstance(draft, NanoLM) else draft
+    ends = sampling.ends(target.config.eos_token_ids)
     session = Session(target, sampling, capacity)
-    return speculative_generate(session, draft, prompt, max_new_tokens, gamma, rng, ends, on_round)
+    return speculative_generate(session, source, prompt, max_new_tokens, gamma, rng, ends, on_round)

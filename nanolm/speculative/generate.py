@@ -14,29 +14,37 @@ from .speedup import _check_alpha_gamma
 class TargetModel(Protocol):
     """What speculation needs of the target: a `Session`, or anything like one."""
 
-    length: int
+    @property
+    def length(self) -> int:
+        """Tokens read so far."""
+        ...
 
     def feed(self, tokens: Sequence[int], last: int = 1) -> Tensor:
         """Read tokens; return the next-token distributions after the last `last` of them, (last, V)."""
+        ...
 
     def truncate(self, length: int) -> None:
         """Forget all but the first `length` tokens."""
 
 
 class Draft(Protocol):
-    """What speculation needs of a draft; `nanolm.drafts` has two kinds."""
+    """What speculation needs of a draft; `nanolm.speculative.drafts` has two kinds."""
 
-    length: int
+    @property
+    def length(self) -> int:
+        """Tokens read so far."""
+        ...
 
     def propose(self, text: Sequence[int], gamma: int, rng: Rng) -> tuple[list[int], Tensor]:
         """Return up to γ tokens that may follow the text, and the distribution each was drawn from, (n, V)."""
+        ...
 
     def truncate(self, length: int) -> None:
         """Forget all but the first `length` tokens."""
 
 
 class Round(NamedTuple):
-    """What one round did: the tokens guessed, and the tokens that came out, all kept but the last."""
+    """What one round did: the tokens drafted, and the tokens that came out, all kept but the last."""
 
     drafted: list[int]
     tokens: list[int]
@@ -122,7 +130,7 @@ def speculative_generate(
     """Return (new tokens, counts): rounds of speculation until max_new_tokens or an end token.
 
     Neither the prompt nor anything behind the first end token is in the result; the end token itself is. The last
-    rounds draft less: with r tokens still to write, more than r - 1 guesses could not be used.
+    rounds draft less: with r tokens still to write, more than r - 1 drafted tokens could not be used.
 
     Args:
         target, draft: fresh, or having read a beginning of the prompt.
@@ -164,7 +172,7 @@ def baseline_generate(
 
 
 def check_draft(draft_vocabulary: int, target_vocabulary: int, gamma: int) -> None:
-    """Raise a ValueError unless a draft with this vocabulary can guess gamma tokens for this target."""
+    """Raise a ValueError unless a draft with this vocabulary can propose gamma tokens for this target."""
     if draft_vocabulary != target_vocabulary:
         raise ValueError(
             f"draft has {draft_vocabulary} tokens and target {target_vocabulary}; they must share one vocabulary"

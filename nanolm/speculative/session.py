@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..cache.kinds import CacheKind
+from ..cache.ragged import RaggedKVCache
 from ..model.decoder import NanoLM
 from ..sampling.params import SamplingParams
 
@@ -73,7 +74,9 @@ class BatchSession:
 
     def __init__(self, model: NanoLM, sampling: SamplingParams, batch_size: int, capacity: int) -> None:
         self.model, self.sampling = model, sampling
-        self.cache = model.new_cache(batch_size, capacity, ragged=True)
+        cache = model.new_cache(batch_size, capacity, ragged=True)
+        assert isinstance(cache, RaggedKVCache)
+        self.cache = cache
         self.passes = 0
 
     @property

@@ -36,14 +36,14 @@ class ChatML:
         named = [("system" if role == "developer" else role, content) for role, content in messages]
         if named[0][0] != "system":
             named.insert(0, ("system", self.system))
-        start, end = (tokenizer.inner.token_to_id(marker) for marker in CHATML_MARKERS)
+        start, end = _markers(tokenizer)
         text = partial(tokenizer.encode, special_tokens=False)
         ids = [token for role, content in named for token in (start, *text(f"{role}\n{content}"), end, *text("\n"))]
         return [*ids, start, *text("assistant\n")]
 
     def end_tokens(self, tokenizer: Tokenizer) -> tuple[int, ...]:
         """Return the tokens that end an answer, beside the model's own: the end marker."""
-        return (tokenizer.inner.token_to_id(CHATML_MARKERS[1]),)
+        return (_markers(tokenizer)[1],)
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,13 @@ def chat_template(tokenizer: Tokenizer) -> ChatTemplate:
     """Return the template of the models that this tokenizer belongs to: ChatML if it has the markers, or plain text."""
     has_markers = all(tokenizer.inner.token_to_id(marker) is not None for marker in CHATML_MARKERS)
     return ChatML() if has_markers else PlainText()
+
+
+def _markers(tokenizer: Tokenizer) -> tuple[int, int]:
+    """The tokens of the two markers; `chat_template` takes ChatML only for a vocabulary that has them."""
+    start, end = (tokenizer.inner.token_to_id(marker) for marker in CHATML_MARKERS)
+    assert start is not None and end is not None
+    return start, end
 
 
 def last_tokens(tokenizer: Tokenizer) -> tuple[int, ...]:

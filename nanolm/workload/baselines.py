@@ -102,7 +102,9 @@ def transformers_batch(path: Path) -> Batch:
         tell = StoppingCriteriaList([Tell(steps)])
         # generate returns when all is written; in a thread of its own it can be watched meanwhile.
         with ThreadPoolExecutor(1) as pool:
-            done = pool.submit(model.generate, tokens, attention_mask=mask, stopping_criteria=tell, **settings)
+            # The library's own annotations say that its models have no `generate`.
+            generate = model.generate  # pyright: ignore[reportAttributeAccessIssue]
+            done = pool.submit(generate, tokens, attention_mask=mask, stopping_criteria=tell, **settings)
             done.add_done_callback(lambda _: steps.put(None))
             yield from iter(steps.get, None)
             done.result()  # raises what went wrong

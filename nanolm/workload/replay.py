@@ -91,14 +91,17 @@ def replay_engine(
 
 
 def _prompts(trace: Sequence[Arrival]) -> list[Sequence[int]]:
+    prompts: list[Sequence[int]] = []
     for i, arrival in enumerate(trace):
         if arrival.prompt is None:
             raise ValueError(f"trace[{i}] has no prompt, only its length; a replay needs the tokens")
-    return [arrival.prompt for arrival in trace]
+        prompts.append(arrival.prompt)
+    return prompts
 
 
 def _from(start: float, metrics: RequestMetrics, arrival: Arrival) -> RequestMetrics:
     """The same times, counted from the start of the trace; it arrived when the trace says, if seen a pass later."""
+    assert metrics.admitted_at is not None and metrics.finished_at is not None  # all have ended
     return RequestMetrics(
         arrival.seconds,
         metrics.admitted_at - start,

@@ -7,7 +7,6 @@ seconds are rounded to microseconds: a seed means the same trace everywhere.
 
 import json
 import math
-import os
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -15,6 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, overload
 
+from .._files import write_text
 from .._require import require_count, require_not_negative, require_positive
 
 RECORDED = Path(__file__).parent.parent / "shipped" / "trace.jsonl"
@@ -86,7 +86,7 @@ class Trace(Sequence[Arrival]):
     def steps(self, step_seconds: float) -> list[int]:
         """Return for each arrival the first step in which it can run, if step i begins after i · step_seconds.
 
-        `nanolm.batching` takes arrivals in this form.
+        `nanolm.engine.simulation` takes arrivals in this form.
 
         Raises:
             ValueError: step_seconds not above 0.
@@ -194,13 +194,7 @@ def save_trace(trace: Iterable[Arrival], path: Path | str) -> None:
         OSError: the file cannot be written.
     """
     lines = [json.dumps(_known(arrival), ensure_ascii=False, separators=(",", ":")) + "\n" for arrival in trace]
-    path = Path(path)
-    part = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        part.write_text("".join(lines), encoding="utf-8", newline="\n")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_text(Path(path), "".join(lines))
 
 
 def _known(arrival: Arrival) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Tests `nanolm/dot_product.py` against attention one query at a time (by_hand.py) and torch's own, heads repeated."""
+"""Tests `attention/dot_product.py` against attention one query at a time (by_hand.py) and torch, heads repeated."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Grades `nanolm/flash.py` against one softmax over all keys, attention one query at a time (by_hand.py) and torch."""
+"""Grades `attention/flash.py` against one softmax of all keys, attention one query at a time (by_hand.py) and torch."""
 
 import math
 from functools import reduce
@@ -258,7 +258,7 @@ def test_flash_attention_takes_heads_that_are_views_of_one_projection(impl):
 def test_flash_attention_of_16_bit_heads_adds_up_in_32(impl):
     q, k, v = (x.bfloat16() for x in heads(1, 2, 1, 3, 600))
     actual = impl.flash_attention(q, k, v, tile=8)
-    assert actual.dtype == torch.bfloat16, f"the result has the number type of q, not {actual.dtype}"
+    assert actual.dtype == torch.bfloat16, f"the result has the dtype of q, not {actual.dtype}"
     exact = explicit_sdpa(q.double(), k.double(), v.double())
     # 8 binary digits: rounding the exact result once is off by at most 1/256 of it. Sums kept in 16 bits lose far more.
     off = ((actual.double() - exact).abs() / exact.abs().clamp(min=0.01)).max().item()

@@ -1,4 +1,4 @@
-"""Grades `nanolm/rope.py` against complex multiplication, one position at a time (by_hand.py)."""
+"""Grades `nanolm/attention/rope.py` against complex multiplication, one position at a time (by_hand.py)."""
 
 import math
 
@@ -158,7 +158,7 @@ def test_apply_rope_uses_a_rotation_as_it_is(impl, rows):
 @pytest.mark.exercise("apply_rope")
 def test_apply_rope_keeps_the_number_type(impl):
     for dtype in (torch.float32, torch.bfloat16):
-        assert impl.apply_rope(random(1, 1, 2, 4).to(dtype), 3).dtype == dtype, "the result has the number type of x"
+        assert impl.apply_rope(random(1, 1, 2, 4).to(dtype), 3).dtype == dtype, "the result has the dtype of x"
 
 
 @pytest.mark.exercise("apply_rope")

@@ -1,4 +1,4 @@
-"""Grades `nanolm/cache_sizes.py` against figures worked out by hand."""
+"""Grades `nanolm/budget/cache_sizes.py` against figures worked out by hand."""
 
 from dataclasses import replace
 

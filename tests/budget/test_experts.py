@@ -1,4 +1,4 @@
-"""Grades `nanolm/mixture.py`: figures are literals derived by hand, laws are checked by enumeration."""
+"""Grades `nanolm/budget/experts.py`: figures are literals derived by hand, laws are checked by enumeration."""
 
 import itertools
 

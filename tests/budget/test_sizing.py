@@ -1,4 +1,4 @@
-"""Tests `nanolm/capacity.py`. Figures are literals, derived by hand in the comment beside them."""
+"""Tests `nanolm/budget/sizing.py`. Figures are literals, derived by hand in the comment beside them."""
 
 from dataclasses import asdict, replace
 

@@ -1,4 +1,4 @@
-"""Grades `nanolm/cache.py`: first with numbers in their places, then with a whole model against fresh full passes."""
+"""Grades `nanolm/cache/`: first with numbers in their places, then with a whole model against fresh full passes."""
 
 import pytest
 import torch
@@ -522,7 +522,7 @@ def test_a_ragged_mask_lets_each_row_see_its_own_tokens():
 
 
 def ragged_pass(model, cache, rows, pad):
-    """One pass over rows of unequal length, padded on the right; returns each row's own scores."""
+    """One pass over rows of unequal length, padded on the right; returns each row's own logits."""
     T = max(map(len, rows))
     tokens = torch.stack([torch.cat([row, torch.full((T - len(row),), pad)]) for row in rows])
     logits = model(tokens, cache)

@@ -1,4 +1,4 @@
-"""Grades `nanolm/quantized_cache.py`: number by number, then under a model against the cache of floats."""
+"""Grades `nanolm/cache/quantized.py`: number by number, then under a model against the cache of floats."""
 
 import pytest
 import torch
@@ -95,7 +95,7 @@ def test_update_of_an_int8_cache_refuses_what_does_not_fit(impl):
 
 
 def decoded(model, tokens, cache):
-    """Scores of a prefill of 5 and single steps after it."""
+    """Logits of a prefill of 5 and single steps after it."""
     logits = [model(tokens[:, :5], cache)]
     cache.advance(5)
     for position in range(5, tokens.shape[1]):
@@ -104,14 +104,14 @@ def decoded(model, tokens, cache):
     return torch.cat(logits, dim=1)
 
 
-# Relative to the size of all scores; keys and values are off by 0.4 % and 6 % at most, and the errors add up as noise.
+# Relative to the size of all logits; keys and values are off by 0.4 % and 6 % at most, and the errors add up as noise.
 @pytest.mark.parametrize(("kind", "tolerance"), [(Int8KVCache, 0.02), (Float8KVCache, 0.15)])
 def test_scores_with_a_quantized_cache_are_near_those_with_floats(kind, tolerance):
     model, tokens = tiny_model(), tokens_of(B, 16)
     right = model(tokens)
     actual = decoded(model, tokens, kind(model.config, B, 16, torch.float64))
     off = ((actual - right).norm() / right.norm()).item()
-    assert 0 < off < tolerance, f"scores are off by {off:.1%}, more than {tolerance:.0%} (0 would mean floats are kept)"
+    assert 0 < off < tolerance, f"logits are off by {off:.1%}, more than {tolerance:.0%} (0 would mean floats are kept)"
 
 
 @pytest.mark.parametrize("kind", [Int8KVCache, Float8KVCache])

@@ -1,4 +1,4 @@
-"""`nanolm/gguf_model.py` on small files with random weights; the real one is in test_smollm2.py."""
+"""`nanolm/checkpoint/gguf.py` on small files with random weights; the real one is in test_smollm2.py."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Tests `nanolm/gguf_blocks.py`: blocks put together by hand, then files against the library's own decoding."""
+"""Tests `checkpoint/gguf_blocks.py`: blocks put together by hand, then files against the library's own decoding."""
 
 import importlib.util
 import struct

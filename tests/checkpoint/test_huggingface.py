@@ -1,4 +1,4 @@
-"""`nanolm/checkpoint.py`: what is saved comes back, and a file that does not fit says which part of it and why."""
+"""`checkpoint/huggingface.py`: what is saved comes back, and a file that does not fit says which part of it and why."""
 
 import json
 
@@ -165,7 +165,7 @@ def test_save_writes_float16_unless_said_otherwise(tmp_path):
     assert {tensor.dtype for tensor in load_file(tmp_path / "model.safetensors").values()} == {torch.float16}
     assert json.loads((tmp_path / "config.json").read_text())["dtype"] == "float16"
     half, _ = load(tmp_path)
-    # float16 keeps 11 bits: each weight is off by up to 0.05 %, and scores are a few units large.
+    # float16 keeps 11 bits: each weight is off by up to 0.05 %, and logits are a few units large.
     assert close(half(TOKENS).double(), tiny_model(vocab_size=290)(TOKENS), 0.2)
 
 

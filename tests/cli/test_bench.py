@@ -1,4 +1,4 @@
-"""Tests `nanolm/cli_bench.py`: what `nanolm bench` prints, writes and draws, on a model small enough for a test."""
+"""Tests `nanolm/cli/bench.py`: what `nanolm bench` prints, writes and draws, on a model small enough for a test."""
 
 import json
 from importlib.util import find_spec

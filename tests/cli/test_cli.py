@@ -1,4 +1,4 @@
-"""Tests `nanolm/cli.py`: what it prints, on which stream, with which exit code."""
+"""Tests `nanolm/cli/`: what it prints, on which stream, with which exit code."""
 
 import os
 import subprocess

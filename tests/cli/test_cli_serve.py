@@ -1,4 +1,4 @@
-"""Tests `nanolm/cli_serve.py`: the command `nanolm serve`, from its first line to its end."""
+"""Tests `nanolm/cli/serve.py`: the command `nanolm serve`, from its first line to its end."""
 
 import os
 import signal

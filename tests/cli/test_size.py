@@ -1,4 +1,4 @@
-"""Tests `nanolm/cli_size.py`: what `nanolm size` prints, on which stream, with which exit code."""
+"""Tests `nanolm/cli/size.py`: what `nanolm size` prints, on which stream, with which exit code."""
 
 import json
 import subprocess

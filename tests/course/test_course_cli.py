@@ -22,6 +22,13 @@ def course(*arguments):
         (("status", "--week", "99"), "week is 99; there are exercises for weeks 1, 2"),
         (("adopt", "README.md"), "README.md is no solution notebook"),
         (("build", "README.md"), "course build --force PATH"),
+        (("start", "README.md"), "README.md is a file; name a folder for your work"),
+        (("update", "notebooks"), "notebooks is a folder of the course itself; name another for your work"),
+        (("update", "--from", "tests"), "tests is no folder of a course or a backup"),
+        (("update", "--pull", "--from", "tests"), "--pull and --from cannot go together"),
+        (("status", "--folder", "README.md"), "README.md is a file"),
+        (("reset", "2.99"), "there is no exercise '2.99'; did you mean 2.9"),
+        (("reset", "apply_rop"), "there is no exercise 'apply_rop'; did you mean apply_rope"),
     ],
 )
 def test_a_request_that_cannot_be_met_is_one_line_and_exit_code_1(arguments, complaint):

@@ -1,4 +1,4 @@
-"""The serving engine: in whatever company, at whatever size of pool, each request gets the tokens it would get alone.
+"""The serving engine: in whatever batch, at whatever size of pool, each request gets the tokens it would get alone.
 
 Alone is `NanoLM.generate`, in float64. What the engine does beside that (times, refusals, failures) has literals.
 """
@@ -115,7 +115,7 @@ def served(engine, requests, sampling, events=()):
 def _fork(engine, original, asked, seed):
     if original in {request.id for request in engine.scheduler.running}:
         request = engine.request(original)
-        # From here on a request of its own: what stands there is its prompt, and its dice begin anew.
+        # From here on a request of its own: what stands there is its prompt, and its rng begins anew.
         prompt, n_new, new = list(request.tokens), request.n_left, engine.fork(original, seed)
         asked[new] = (prompt, n_new, seed, engine.request(new))
 
@@ -178,13 +178,13 @@ def test_requests_with_other_rules_are_served_in_one_pass():
         asked[engine.add_request(COMMON[: i + 1], 8, sampling, seed=i)] = (COMMON[: i + 1], 8, sampling, i)
     texts, _ = run(engine)
     for i, (prompt, n_new, sampling, seed) in asked.items():
-        assert texts[i] == alone(prompt, n_new, sampling, seed), f"request {i}: are its dice or its rules another's?"
+        assert texts[i] == alone(prompt, n_new, sampling, seed), f"request {i}: is its rng or are its rules another's?"
 
 
 def test_two_requests_with_one_seed_write_one_text():
     sampling = SamplingParams(1.0, end_tokens=())
     first, second = engine_of().generate([[1, 2], [1, 2]], 12, sampling, seeds=[5, 5])
-    assert first == second == alone([1, 2], 12, sampling, 5), "dice shared between requests: each needs its own"
+    assert first == second == alone([1, 2], 12, sampling, 5), "rng shared between requests: each needs its own"
 
 
 def test_a_fork_writes_on_with_dice_of_its_own():

@@ -109,7 +109,7 @@ def test_a_fork_of_the_plain_engine_writes_on_as_one_of_the_fast_one(draft):
             engine.step()
         texts.append((original.new_tokens, twin.new_tokens))
     assert texts[0] == texts[1]
-    assert texts[0][0] != texts[0][1], "the fork has no dice of its own"
+    assert texts[0][0] != texts[0][1], "the fork has no rng of its own"
 
 
 # --- what goes wrong ---------------------------------------------------------------------------------------------
@@ -276,13 +276,13 @@ def test_tokens_chosen_together_are_those_that_sample_next_chooses_row_by_row():
     requests = [Request([1], sampling=sampling, rng=Rng(seed)) for seed, sampling in enumerate(MIXED)]
     alone = [Rng(seed) for seed in range(len(MIXED))]
     rows = {request: 2 * i for i, request in enumerate(requests)}
-    for turn in range(20):  # as often as it takes for each pair of dice to go apart, if they do
+    for turn in range(20):  # as often as it takes for each pair of rngs to go apart, if they do
         logits = random(2 * len(MIXED), V, seed=turn)
         chosen = _choose(rows, logits)
         assert set(chosen) == set(requests), "a token for each request, and for no other"
         for request, rng in zip(requests, alone, strict=True):
             right = sample_next(logits[rows[request], None], request.sampling, rng).tolist()
-            assert [chosen[request]] == right, f"turn {turn}, {request.sampling}: another's row, rules or dice?"
+            assert [chosen[request]] == right, f"turn {turn}, {request.sampling}: another's row, rules or rng?"
 
 
 def test_equal_logits_choose_the_lowest_id_together_as_alone():

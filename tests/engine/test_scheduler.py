@@ -232,7 +232,7 @@ def test_admit_does_not_run_again_what_the_prefix_cache_holds(impl):
 @ADMIT
 @pytest.mark.parametrize(("block_size", "n", "runs"), [(1, 5, 1), (4, 8, 4), (4, 9, 1)])
 def test_admit_runs_something_of_a_prompt_that_is_wholly_in_the_prefix_cache(impl, block_size, n, runs):
-    # The last token's pass gives the scores of the next token. Blocks of 4 of which 8 tokens fill two: the second one
+    # The last token's pass gives the logits of the next token. Blocks of 4 of which 8 tokens fill two: the second one
     # is found no more when one of its tokens has to run, and is run as a whole.
     scheduler, plan = made(impl, n_blocks=20, block_size=block_size), Plan()
     a = Named("a", n)
@@ -240,7 +240,7 @@ def test_admit_runs_something_of_a_prompt_that_is_wholly_in_the_prefix_cache(imp
     waiting(scheduler, a)
     scheduler.admit(plan, 100)
     assert shown(plan) not in ("", "a0"), (
-        f"all {n} tokens were found and nothing is left to run, so nothing gives the scores of the next token: limit "
+        f"all {n} tokens were found and nothing is left to run, so nothing gives the logits of the next token: limit "
         "the match to one token fewer"
     )
     assert shown(plan) == f"a{runs}"

@@ -1,4 +1,4 @@
-"""Grades `batching`: what a slot of the batch does in each step, with static and with continuous batching.
+"""Grades `simulation`: what a slot of the batch does in each step, with static and with continuous batching.
 
 Small timelines are written out; the laws are checked against a reckoning of starts and ends that has no steps.
 """

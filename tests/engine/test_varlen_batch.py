@@ -55,7 +55,7 @@ def over(blocks, block_size=4):
 
 
 def full_scores(tokens, model=MODEL):
-    """The scores behind every token, (T, V), by a pass over all of them that knows no cache."""
+    """The logits behind every token, (T, V), by a pass over all of them that knows no cache."""
     with torch.inference_mode():
         return model(torch.tensor([tokens]))[0]
 
@@ -67,11 +67,11 @@ def check(pool, requests, one_by_one=False):
             pool.run(Segment(text[:past], 0, table, 0))
     segments = [Segment(text[past:], past, table, n) for text, table, past, n in requests]
     scores = pool.run(*segments, one_by_one=one_by_one)
-    assert len(scores) == sum(n for *_, n in requests), "a row for every token that is to be scored, and no other"
+    assert len(scores) == sum(n for *_, n in requests), "a row for every token whose logits are wanted, and no other"
     for (text, _, past, n), rows in zip(requests, scores.split([r[3] for r in requests]), strict=True):
         if n:
             right = full_scores(text, pool.model)[-n:]
-            assert off_by(rows, right) < 1e-12, f"{len(text)} tokens, {past} of them cached: scores of another request?"
+            assert off_by(rows, right) < 1e-12, f"{len(text)} tokens, {past} of them cached: logits of another request?"
 
 
 @st.composite
@@ -116,7 +116,7 @@ def test_passes_that_differ_in_kind(requests, block_size):
 
 
 def test_rows_of_unequal_length_do_not_see_each_other_s_positions():
-    # Same last token at positions 3 and 9, one mask for both: one position too many or too few would change the scores.
+    # Same last token at positions 3 and 9, one mask for both: one position too many or too few would change the logits.
     pool = Pool(4)
     (short, table), (long, other) = pool.text(4), pool.text(10)
     pool.run(Segment(short[:3], 0, table, 0), Segment(long[:9], 0, other, 0))
@@ -134,7 +134,7 @@ def test_groups_read_their_own_tables():
     pool.run(*[Segment(text[:5], 0, table, 0) for text, table in texts[:2]])
     segments = [Segment(text[past:], past, table) for (text, table), past in zip(texts, (5, 5, 0), strict=True)]
     for actual, (text, _) in zip(pool.run(*segments), texts, strict=True):
-        assert off_by(actual, full_scores(text)[-1]) < 1e-12, "wrong group's table: scores of another request's text"
+        assert off_by(actual, full_scores(text)[-1]) < 1e-12, "wrong group's table: logits of another request's text"
 
 
 def test_a_pass_writes_what_a_contiguous_cache_holds():

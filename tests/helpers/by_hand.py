@@ -54,7 +54,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, sees: Callable[[int], Sequence[in
 
 
 def decoder_logits(tensors: Mapping[str, Tensor], config, tokens: Sequence[int]) -> Tensor:
-    """The scores (T, V) of one sequence by a Llama or a Mixtral, from tensors under their Hugging Face names."""
+    """The logits (T, V) of one sequence by a Llama or a Mixtral, from tensors under their Hugging Face names."""
 
     def norm(x: Tensor, weight: Tensor) -> Tensor:
         return x / torch.sqrt((x * x).mean(dim=-1, keepdim=True) + config.norm_eps) * weight

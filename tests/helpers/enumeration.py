@@ -1,6 +1,6 @@
 """Follow every random outcome of an algorithm with its weight, and so get its exact output distribution.
 
-An algorithm whose randomness all passes through dice is run again and again, each time along another path of
+An algorithm whose randomness all passes through an rng is run again and again, each time along another path of
 choices. No sampling is involved: the weights of all paths add up to 1, and the result is exact to rounding.
 """
 

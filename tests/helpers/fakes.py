@@ -46,7 +46,7 @@ class TableReader:
 
 
 class TableDraft(TableReader):
-    """A draft with the same books: it reads what it has not read of the text, then its own guesses."""
+    """A draft with the same books: it reads what it has not read of the text, then its own drafted tokens."""
 
     def __init__(self, table: Tensor = DRAFT_TABLE) -> None:
         super().__init__(table)

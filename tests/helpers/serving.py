@@ -23,7 +23,7 @@ PATIENCE_SECONDS = 20  # far beyond what anything here takes: a test that waits 
 
 
 def random_model(**changes: Any) -> NanoLM:
-    """A random model that knows bytes, in float64: its text in company is the one it writes alone, to the last bit."""
+    """A random model that knows bytes, in float64: its text in a batch is the one it writes alone, to the last bit."""
     return tiny_model(**{"vocab_size": 257, "eos_token_ids": (0,), "max_positions": 128, **changes})
 
 

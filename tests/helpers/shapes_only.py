@@ -7,7 +7,7 @@ from jaxtyping import AbstractArray
 
 
 def check(function: Any) -> Any:
-    """Return the function with those annotations checked that hold a shape; a Rng or a Reader may be a fake."""
+    """Return the function with those annotations checked that hold a shape; an Rng or a TargetModel may be a fake."""
     annotations = getattr(function, "__annotations__", {})
     function.__annotations__ = {name: kind for name, kind in annotations.items() if _has_shape(kind)}
     return beartype(function)

@@ -1,7 +1,7 @@
 """A course of one short lesson in two versions, in a git repository that students have cloned at the first.
 
-The second version corrects the prose, a lab, a question and two docstrings; `largest` is `maximum` now, `mean` stands in
-another file, `median` is gone.
+The second version corrects the prose, a lab, a question and two docstrings; `largest` is `maximum` now, `mean` stands
+in another file, `median` is gone.
 """
 
 import json
@@ -101,7 +101,7 @@ _QUESTION = """# %% [markdown] written="proof" points=3 minutes=10 difficulty=2
 def first_version(root: Path) -> None:
     """Write and build the first version of the course."""
     shutil.copytree(ROOT / "course", root / "course", ignore=shutil.ignore_patterns("__pycache__", "*.json"))
-    (root / ".gitignore").write_text("work/\n__pycache__/\n", encoding="utf-8")
+    (root / ".gitignore").write_text("/work/\n__pycache__/\n", encoding="utf-8")
     _write(root / "nanolm/arithmetic/__init__.py", '"""Arithmetic."""\n')
     _write(root / "nanolm/arithmetic/sums.py", _HEAD + _DOUBLE + _HALF + _LARGEST + _MEAN + _MEDIAN + _TALLY)
     _write(root / "solutions/start.py", "# %% [markdown]\n# # Start\n#\n# {{weeks}}\n")

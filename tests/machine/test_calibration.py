@@ -1,4 +1,4 @@
-"""Tests `nanolm/calibrate.py` on loads that take milliseconds: figures of the right order, kept and made anew."""
+"""Tests `machine/calibration.py` on loads that take milliseconds: figures of the right order, kept and made anew."""
 
 from dataclasses import replace
 

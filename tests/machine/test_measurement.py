@@ -1,4 +1,4 @@
-"""Tests `nanolm/measurement.py`: rates between the measured ones, the chip made from them, and their file."""
+"""Tests `nanolm/machine/measurement.py`: rates between the measured ones, the chip made from them, and their file."""
 
 import json
 from dataclasses import asdict, replace

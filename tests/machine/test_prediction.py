@@ -1,4 +1,4 @@
-"""Tests `nanolm/prediction.py`. How near its predictions come to a measurement, the lesson of week 1 shows."""
+"""Tests `nanolm/machine/prediction.py`. How near its predictions come to a measurement, the lesson of week 1 shows."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Grades `nanolm/mla.py` against latent attention by its definition: key by key, head by head, in float64."""
+"""Grades `nanolm/mla/` against latent attention by its definition: key by key, head by head, in float64."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Grades `nanolm/attention.py`: a layer by the formulas, over a cache that notes what it gets and returns a mark."""
+"""Grades `model/attention.py`: a layer by the formulas, over a cache that notes what it gets and returns a mark."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Tests `nanolm/fixed_order.py`: the promised order, by hand in float32, and bits that no company changes."""
+"""Tests `nanolm/model/batch_invariant.py`: the promised order, by hand in float32, and bits that no batch changes."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Tests `nanolm/cuda_graphs.py` without a GPU: the step as it is, and as a recording that is played again.
+"""Tests `nanolm/model/cuda_graphs.py` without a GPU: the step as it is, and as a recording that is played again.
 
 The recording here does what a CUDA graph does: it repeats the operations of one step on the same tensors, with the
 Python numbers of that time. A step that depends on anything else comes out wrong.
@@ -74,7 +74,7 @@ def test_the_scores_are_those_of_a_full_pass(decoder):
     for end in (4, 5, 6):
         scores = decoder.step(torch.tensor([text[end - 1], 9]))
         expected = model(torch.tensor([text[:end]]))[0, -1]
-        assert torch.allclose(scores[0], expected, rtol=0, atol=1e-10), "a row's scores depend on its own tokens alone"
+        assert torch.allclose(scores[0], expected, rtol=0, atol=1e-10), "a row's logits depend on its own tokens alone"
 
 
 def test_a_second_batch_sees_nothing_of_the_first(decoder):

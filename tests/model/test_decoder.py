@@ -1,4 +1,4 @@
-"""Grades `nanolm/model.py`: scores against a decoder by hand, generation on a scripted model that counts its passes."""
+"""Grades `model/decoder.py`: logits against a decoder by hand, generation on a scripted model counting passes."""
 
 from types import ModuleType
 
@@ -66,7 +66,7 @@ def test_a_float32_model_is_as_near_to_float64_as_float32_allows():
     tokens = tokens_of(2, 12)
     exact, single = tiny_model()(tokens), tiny_model().float()(tokens)
     assert single.dtype == torch.float32
-    # Scores here are some units large; float32 keeps 7 digits, and three layers of sums lose one or two of them.
+    # Logits here are some units large; float32 keeps 7 digits, and three layers of sums lose one or two of them.
     assert close(single.double(), exact, 1e-5 * exact.abs().max().item())
 
 
@@ -210,7 +210,7 @@ def test_stream_runs_the_prompt_once_and_then_one_position_a_pass(impl, n, with_
     list(model.stream([PROMPT], n))
     total = sum(positions_run(model))
     assert total != without, f"{without} positions were run: the whole text again each pass, as if there were no cache"
-    assert total != all_read, f"{all_read} positions were run: the last token was read too, and nobody uses its scores"
+    assert total != all_read, f"{all_read} positions were run: the last token was read too, and nobody uses its logits"
     assert positions_run(model) == [8] + [1] * (n - 1), (
         f"passes of {positions_run(model)} positions: prefill takes the 8 tokens of the prompt in one pass, then each "
         "decode pass takes one"
@@ -241,7 +241,7 @@ def test_stream_reads_each_new_token_once(impl):
 def test_stream_writes_what_the_model_says(impl):
     text = [step[0] for step in steps_of(scripted(impl).stream([PROMPT], 6))]
     assert text != scripted_text(PROMPT[:-1], 6), (
-        "the first token comes from the scores after the prompt's *last* token"
+        "the first token comes from the logits after the prompt's *last* token"
     )
     assert text == scripted_text(PROMPT, 6), (
         f"{text} came out, the model says {scripted_text(PROMPT, 6)}: does each pass begin where the last one ended?"
@@ -461,7 +461,7 @@ def test_generation_leaves_no_gradient_and_no_inference_mode_behind():
 def test_positions_are_where_the_words_are():
     # Positions 1 and 3 see the same mixture of tokens 3 and 5: only their positions tell them apart.
     scores = tiny_model()(torch.tensor([[3, 5, 3, 5]]))[0]
-    assert not close(scores[1], scores[3], 1e-3), "3 5 and 3 5 3 5 score alike: positions have no effect"
+    assert not close(scores[1], scores[3], 1e-3), "3 5 and 3 5 3 5 give equal logits: positions have no effect"
 
 
 def test_one_layer_of_zero_weights_leaves_the_stream_as_it_is():

@@ -1,4 +1,4 @@
-"""`nanolm/feedforward.py` against the formula, one number at a time."""
+"""`nanolm/model/feedforward.py` against the formula, one number at a time."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Grades `nanolm/moe.py` against a loop over positions and experts, written here in float64 from the formulas."""
+"""Grades `nanolm/model/moe.py` against a loop over positions and experts, written here in float64 from the formulas."""
 
 import math
 
@@ -54,7 +54,7 @@ def test_route_puts_the_strongest_expert_first(impl):
 
 @pytest.mark.exercise("route")
 def test_route_takes_the_lower_id_of_equal_logits(impl):
-    # Enough equal scores that a sort which does not keep their order shows it.
+    # Enough equal logits that a sort which does not keep their order shows it.
     experts, shares = impl.route(torch.zeros(3, 64, dtype=torch.float64), 4)
     assert experts.tolist() == [[0, 1, 2, 3]] * 3, "of equal logits the lower id comes first: the sort must be stable"
     assert close(shares, torch.full((3, 4), 0.25, dtype=torch.float64))

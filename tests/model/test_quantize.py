@@ -1,4 +1,4 @@
-"""Tests `nanolm/quantized_model.py`: a tiny model in float64, whose plain layers are exact."""
+"""Tests `nanolm/model/quantize.py`: a tiny model in float64, whose plain layers are exact."""
 
 import copy
 

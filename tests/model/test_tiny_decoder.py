@@ -1,4 +1,4 @@
-"""Grades `nanolm/tiny_decoder.py`. Its weights are used here in plain sums, one position at a time (`by_hand`)."""
+"""Grades `model/tiny_decoder.py`. Its weights are used here in plain sums, one position at a time (`by_hand`)."""
 
 import math
 import subprocess
@@ -20,7 +20,7 @@ PROMPT = [3, 17, 4, 30, 9, 0, 21, 12]  # 8 tokens
 
 @dataclass
 class ByHand:
-    """Scores (T, V) of every position, and each layer's keys and values, (T, D)."""
+    """Logits (T, V) of every position, and each layer's keys and values, (T, D)."""
 
     keys: list[np.ndarray] = field(default_factory=list)
     values: list[np.ndarray] = field(default_factory=list)
@@ -137,7 +137,7 @@ def test_forward_full_equals_the_sums_by_hand(n_layers):
     got = decoder.forward_full(PROMPT)
     assert np.shape(got) == (8, 32), f"shape {np.shape(got)} came back, not (T, V) = (8, 32): score every position"
     mistake = name_the_mistake(
-        got, {name: wrong.scores for name, wrong in suspects.items()}, "the scores are not those of the sums by hand"
+        got, {name: wrong.scores for name, wrong in suspects.items()}, "the logits are not those of the sums by hand"
     )
     assert close(got, by_hand(decoder, PROMPT).scores), mistake
 
@@ -146,7 +146,7 @@ def test_forward_full_with_a_cache_gives_the_same_scores_and_fills_it():
     decoder = tiny_decoder.TinyDecoder(n_layers=2)
     cache, hand = filled_cache(tiny_decoder, decoder, []), by_hand(decoder, PROMPT)
     got = decoder.forward_full(PROMPT, cache)
-    assert close(got, hand.scores), "with a cache the scores are other ones than without"
+    assert close(got, hand.scores), "with a cache the logits are other ones than without"
     assert cache.length != 0, "cache not advanced: after the last layer its length is T"
     assert cache.length != 16, "the length was advanced in every layer: count the positions once, after the last one"
     assert cache.length == 8, f"after a prompt of 8 the cache's length is {cache.length}"
@@ -219,7 +219,7 @@ def test_forward_step_equals_the_last_row_of_a_full_pass(impl, n_layers):
     }
     got = decoder.forward_step(5, filled_cache(impl, decoder, PROMPT))
     assert np.shape(got) == (32,), f"shape {np.shape(got)} came back, not (V,) = (32,)"
-    otherwise = "the scores differ from those of a full pass over the same text"
+    otherwise = "the logits differ from those of a full pass over the same text"
     if n_layers > 1:
         otherwise += " (if one layer is right and two are not: each has its own part of the cache, at one position)"
     assert close(got, by_hand(decoder, text).scores[last]), name_the_mistake(got, suspects, otherwise)
@@ -237,7 +237,7 @@ def test_forward_step_does_not_see_the_empty_places_of_the_cache(impl):
         f"empty places of the cache take part: {n_empty} zero keys score 0, which is e⁰ = 1 each in the softmax"
     )
     with_other_places = np.squeeze(decoder.forward_step(5, other))  # its empty places hold 50
-    assert close(got, with_other_places), "what lies behind the cache's length changes the scores"
+    assert close(got, with_other_places), "what lies behind the cache's length changes the logits"
 
 
 @pytest.mark.exercise("TinyDecoder.forward_step")
@@ -339,7 +339,7 @@ def test_generate_gives_equal_scores_with_and_without_the_cache(impl, seed):
     with_cache, without = (decoder.generate(PROMPT, 16, use_cache=use_cache) for use_cache in (True, False))
     assert with_cache.tokens == without.tokens
     gap = np.abs(with_cache.scores - without.scores).max()
-    assert gap < 1e-13, f"scores differ by {gap:.1e} with the cache: it must change the work, not the result"
+    assert gap < 1e-13, f"logits differ by {gap:.1e} with the cache: it must change the work, not the result"
 
 
 @pytest.mark.exercise("TinyDecoder.generate")

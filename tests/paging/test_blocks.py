@@ -1,4 +1,4 @@
-"""Grades `paging`: a pool of numbered blocks, and tables of them; nothing else is needed, for there are no tensors."""
+"""Grades `paging/blocks.py`: a pool of numbered blocks, and tables of them; nothing else is needed, no tensors."""
 
 import subprocess
 import sys

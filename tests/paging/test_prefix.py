@@ -1,4 +1,4 @@
-"""Grades `nanolm/prefix.py`. The allocator and the host store are fakes that count references and keep contents."""
+"""Grades `paging/radix_cache.py`. The allocator and the host store are fakes that count references, keep contents."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ def test_reusable_prefix_tokens_end_at_the_first_token_that_differs(impl):
 @pytest.mark.exercise("reusable_prefix_tokens")
 def test_reusable_prefix_tokens_leave_one_position_to_run(impl):
     got = impl.reusable_prefix_tokens([1, 2, 3, 4], [1, 2, 3, 4])
-    assert got != 4, "the whole prompt was reused: one position must be run to get the next token's scores"
+    assert got != 4, "the whole prompt was reused: one position must be run to get the next token's logits"
     assert got == 3
     # Longer than the prompt: the same.
     assert impl.reusable_prefix_tokens([1, 2, 3, 4, 5, 6], [1, 2, 3, 4]) == 3

@@ -89,7 +89,7 @@ MISTAKES = [
         "old": "        if not accepted:\n            return new\n",
         "new": "",
         "test": "test_verify_draft_stops_at_the_first_rejection",
-        "says": "after a rejection the later guesses continue another text",
+        "says": "after a rejection the later drafted tokens continue another text",
     },
     {
         "name": "stale cache after a rejection in the target",
@@ -119,7 +119,7 @@ MISTAKES = [
         "says": "was the ratio taken before temperature and top-k?",
     },
     {
-        "name": "one target pass for each guess",
+        "name": "one target pass for each drafted token",
         "week": 4,
         "file": "speculative/generate.py",
         "old": "target_probs = target.feed(text[target.length :] + drafted, last=len(drafted) + 1)",
@@ -128,7 +128,7 @@ MISTAKES = [
         "says": "all drafted tokens are checked in one",
     },
     {
-        "name": "more guesses than tokens left to write",
+        "name": "more drafted tokens than tokens left to write",
         "week": 4,
         "file": "speculative/generate.py",
         "old": "min(gamma, left - 1)",

@@ -404,11 +404,11 @@ _PLANTED = [
     ),
     (
         "engine/engine.py",
-        "dice shared between requests",
+        "rng shared between requests",
         "next(self._ids), Rng(seed), ",
         "next(self._ids), self.__dict__.setdefault('rng', Rng(seed)), ",
         "test_two_requests_with_one_seed_write_one_text",
-        "dice shared between requests",
+        "rng shared between requests",
     ),
     (
         "engine/engine.py",

@@ -29,7 +29,7 @@ MISTAKES = [
         "says": "of equal logits the lower id comes first",
     },
     {
-        "name": "NaN in the router's scores taken for a score",
+        "name": "NaN in the router's logits taken for a logit",
         "week": 8,
         "file": "model/moe.py",
         "old": "if not logits.isfinite().all():",

@@ -1,4 +1,4 @@
-"""Grades `nanolm/quantization.py`: worked examples as literals, and a loop in plain Python as the oracle."""
+"""Grades `nanolm/quantization/absmax.py`: worked examples as literals, and a loop in plain Python as the oracle."""
 
 import math
 
@@ -236,7 +236,7 @@ def test_quantize_chooses_codes_for_the_scales_as_stored(impl):
     assert scales.dtype == torch.bfloat16, f"scales are asked for in bfloat16 and come as {scales.dtype}"
     off = ((weights - codes.double() * scales.double()).abs() / scales.double()).max().item()
     assert off <= 0.5000001, (
-        f"off by {off:.2f} stored scales: round the scale to its number type first, then the weights by *that* scale"
+        f"off by {off:.2f} stored scales: round the scale to its dtype first, then the weights by *that* scale"
     )
 
 

@@ -1,4 +1,4 @@
-"""Grades `nanolm/calibrated_rounding.py`: gptq against least squares from scratch, awq against a grid by hand."""
+"""Grades `gptq_rounding` and `awq_rounding`: gptq against least squares from scratch, awq against a grid by hand."""
 
 import copy
 

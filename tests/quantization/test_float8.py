@@ -1,4 +1,4 @@
-"""Tests `nanolm/float8.py`: the format number by number, and that the simulation is the product a device computes."""
+"""Tests `quantization/float8.py`: the format number by number, and that the simulation is a device's product."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Tests `nanolm/quantized_linear.py`: layers against nn.Linear with the weights that their codes stand for."""
+"""Tests `nanolm/quantization/linear.py`: layers against nn.Linear with the weights that their codes stand for."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Grades `nanolm/packing.py`: bytes as literals, and a string of binary digits as the oracle."""
+"""Grades `nanolm/quantization/packing.py`: bytes as literals, and a string of binary digits as the oracle."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""`nanolm/rng.py`: the two random choices, by frequency (chernoff.py counts the false alarms) and at their edges."""
+"""`sampling/rng.py`: the two random choices, by frequency (chernoff.py counts the false alarms) and at their edges."""
 
 import pytest
 import torch
@@ -48,7 +48,7 @@ def test_bernoulli_is_exact_at_its_edges(rand_returns, uniform, prob, result):
 
 @pytest.mark.parametrize("prob", [0.5, 0.03, 0.999])
 def test_bernoulli_comes_true_with_its_probability(prob):
-    # 60,000 draws and δ = 1e-6: right dice fail less than once in a million runs, and this seed is fixed.
+    # 60,000 draws and δ = 1e-6: a right rng fails less than once in a million runs, and this seed is fixed.
     rng = Rng(seed=2)
     true = sum(rng.bernoulli(prob) for _ in range(60_000))
     assert_sampled_from([60_000 - true, true], [1 - prob, prob], "bernoulli")
@@ -133,5 +133,5 @@ def test_dice_and_torch_s_own_randomness_leave_each_other_alone():
     first = draws(Rng(seed=7))
     after = torch.rand(3)
     torch.manual_seed(1)
-    assert torch.equal(torch.rand(3), after), "the dice used up torch's global random numbers"
-    assert draws(Rng(seed=7)) == first, "torch.manual_seed changed the dice: they need a generator of their own"
+    assert torch.equal(torch.rand(3), after), "the rng used up torch's global random numbers"
+    assert draws(Rng(seed=7)) == first, "torch.manual_seed changed the rng: it needs a generator of its own"

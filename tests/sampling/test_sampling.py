@@ -1,4 +1,4 @@
-"""Grades `nanolm/sampling.py` with worked figures, plain Python loops, and every edge case of the docstrings."""
+"""Grades `nanolm/sampling/` with worked figures, plain Python loops, and every edge case of the docstrings."""
 
 import math
 import struct
@@ -458,7 +458,7 @@ class RecordingDice:
 
     def categorical(self, probs):
         probs = torch.as_tensor(probs)
-        assert probs.ndim == 1, f"dice.categorical takes one row at a time, (V,), not {tuple(probs.shape)}"
+        assert probs.ndim == 1, f"rng.categorical takes one row at a time, (V,), not {tuple(probs.shape)}"
         self.seen.append(probs.tolist())
         return int(probs.nonzero()[-1])
 
@@ -486,7 +486,7 @@ def test_sample_next_draws_once_for_each_row_in_order(impl):
     assert isinstance(tokens, torch.Tensor), f"the result is a tensor of ids, not a {type(tokens).__name__}"
     assert tokens.shape == (3,), f"one id a row, (B,) = (3,), not {tuple(tokens.shape)}"
     assert not tokens.is_floating_point(), f"ids are whole numbers, not {tokens.dtype}"
-    assert tokens.tolist() == [1, 0, 2], "the result is what the dice said"
+    assert tokens.tolist() == [1, 0, 2], "the result is what the rng said"
 
 
 @pytest.mark.exercise("sample_next")
@@ -494,7 +494,7 @@ def test_sample_next_at_temperature_zero_is_greedy_and_uses_no_randomness(impl):
     rng = RecordingDice()
     logits = torch.tensor([[1.0, 3.0, 2.0], [5.0, 5.0, 5.0], [-INF, -INF, -9.0]])
     tokens = impl.sample_next(logits, SamplingParams(temperature=0.0, top_k=1, top_p=0.5), rng)
-    assert not rng.seen, "greedy needs no dice: a seeded run would change with the temperature of another request"
+    assert not rng.seen, "greedy needs no rng: a seeded run would change with the temperature of another request"
     assert tokens.tolist() == [1, 0, 2], "the largest logit of each row, the lowest id among equals"
     assert not tokens.is_floating_point(), f"ids are whole numbers, not {tokens.dtype}"
 

@@ -1,4 +1,4 @@
-"""Tests `nanolm/server.py`: what a client of OpenAI's API gets, and what it is refused. The network: test_serve.py."""
+"""Tests `serving/app.py`: what a client of OpenAI's API gets, and what it is refused. The network: test_serve.py."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Tests `nanolm/engine_thread.py`: an engine that serves an event loop from a thread of its own."""
+"""Tests `nanolm/serving/async_engine.py`: an engine that serves an event loop from a thread of its own."""
 
 import asyncio
 import logging
@@ -34,7 +34,7 @@ def asked(prompt, max_new_tokens=8, **more):
 
 
 async def answers(group):
-    """The tokens of each request of a ticket, and why it ended."""
+    """The tokens of each request of a group, and why it ended."""
     texts, ends = [[] for _ in group.requests], [None] * len(group.requests)
     while None in ends:
         index, output = await group.next()

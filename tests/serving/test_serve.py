@@ -1,4 +1,4 @@
-"""Tests `nanolm/web_server.py`: the server behind a real socket, asked by real clients, curl and OpenAI's own."""
+"""Tests `serving/uvicorn_server.py`: the server behind a real socket, asked by real clients, curl and OpenAI's own."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Grades `nanolm/drafts.py`: prompt-lookup by cases, the drafts by what they read and what they draw from."""
+"""Grades `speculative/drafts.py`: prompt-lookup by cases, the drafts by what they read and what they draw from."""
 
 import math
 
@@ -35,7 +35,7 @@ def test_prompt_lookup_copies_what_followed_the_last_tokens_before(impl, text, g
     assert found or not expected, (
         f"nothing found in {text}, where {expected} followed before: did the last tokens match themselves?"
     )
-    assert found == expected, f"after {text} the guess is {expected}: what followed the last tokens before; got {found}"
+    assert found == expected, f"after {text} the draft is {expected}: what followed the last tokens before; got {found}"
 
 
 @pytest.mark.exercise("prompt_lookup")
@@ -74,7 +74,7 @@ def test_prompt_lookup_ends_where_the_text_ends(impl):
 @pytest.mark.parametrize(("max_ngram", "expected"), [(1, [9]), (2, [4]), (3, [4])])
 def test_prompt_lookup_looks_for_at_most_max_ngram_tokens(impl, max_ngram, expected):
     found = list(impl.prompt_lookup([2, 3, 4, 7, 3, 9, 2, 3], 1, max_ngram))
-    assert found == expected, f"with max_ngram = {max_ngram} the guess is {expected}, not {found}"
+    assert found == expected, f"with max_ngram = {max_ngram} the draft is {expected}, not {found}"
 
 
 @pytest.mark.exercise("prompt_lookup")
@@ -156,7 +156,7 @@ def check_proposal(draft, text, gamma, seed, temperature):
         assert close(q, fresh(DRAFT, so_far, temperature)), (
             f"after {len(so_far)} tokens the draft's distribution differs from a fresh full pass: a stale cache?"
         )
-        assert guess == rng.categorical(q), "each guess is one draw from its own distribution"
+        assert guess == rng.categorical(q), "each drafted token is one draw from its own distribution"
         so_far.append(guess)
     return drafted
 
@@ -168,8 +168,8 @@ def test_a_model_draft_draws_each_guess_given_those_before():
 def test_a_model_draft_goes_on_after_a_rejection_as_if_it_had_never_guessed():
     draft, sampling = ModelDraft(DRAFT, SamplingParams()), 1.0
     drafted = check_proposal(draft, PROMPT, 4, 3, sampling)
-    assert draft.length == 6 + 3, "the last guess has been read by nobody"
-    text = [*PROMPT, drafted[0], (drafted[1] + 1) % 11]  # the second guess was replaced
+    assert draft.length == 6 + 3, "the last drafted token has been read by nobody"
+    text = [*PROMPT, drafted[0], (drafted[1] + 1) % 11]  # the second drafted token was replaced
     draft.truncate(len(text) - 1)
     check_proposal(draft, text, 3, 4, sampling)
 
@@ -177,7 +177,7 @@ def test_a_model_draft_goes_on_after_a_rejection_as_if_it_had_never_guessed():
 def test_a_model_draft_catches_up_when_everything_was_kept():
     draft = ModelDraft(DRAFT, SamplingParams())
     drafted = check_proposal(draft, PROMPT, 3, 5, 1.0)
-    check_proposal(draft, [*PROMPT, *drafted, 9], 2, 6, 1.0)  # the bonus token, and the last guess it had not read
+    check_proposal(draft, [*PROMPT, *drafted, 9], 2, 6, 1.0)  # the bonus token, and the last token it had not read
 
 
 def test_a_model_draft_of_nothing_reads_nothing():

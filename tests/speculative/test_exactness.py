@@ -92,7 +92,7 @@ def test_a_draft_with_another_vocabulary_is_refused():
     ids=["greedy", "T 1", "T 0.8 top-k 3"],
 )
 def test_a_row_of_a_speculated_batch_gets_the_text_it_gets_alone(sampling):
-    # Unequal prompts, unequal accepted lengths, rows that end early at token 3: float64, same dice, same text.
+    # Unequal prompts, unequal accepted lengths, rows that end early at token 3: float64, same rng, same text.
     ends = SamplingParams(sampling.temperature, sampling.top_k, sampling.top_p, end_tokens=(3,))
     prompts = [[2, 0, 1], [1], [0, 0, 2, 1, 2, 2], [2, 2]]
     batch = speculate_batch(TARGET, DRAFT, prompts, 16, 3, ends, [Rng(seed) for seed in range(4)])

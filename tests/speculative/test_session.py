@@ -1,4 +1,4 @@
-"""`nanolm/session.py`: whatever was read and forgotten, the distributions are those of a fresh full pass."""
+"""`speculative/session.py`: whatever was read and forgotten, the distributions are those of a fresh full pass."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Grades `nanolm/speculative.py`. Distributions are compared exactly, by following every outcome (enumeration.py)."""
+"""Grades `nanolm/speculative/`. Distributions are compared exactly, by following every outcome (enumeration.py)."""
 
 import math
 from itertools import product
@@ -142,7 +142,7 @@ def test_accept_or_resample_takes_its_chances_from_the_dice(impl):
     # p/q is 1/3 here: the scripted dice say no to bernoulli, and then one draw from the residual follows.
     asked = len(rng.taken)
     assert asked == 2, (
-        "p/q is 1/3 here and the dice say no: dice.bernoulli(p/q), then dice.categorical(residual), two questions. "
+        "p/q is 1/3 here and the rng says no: rng.bernoulli(p/q), then rng.categorical(residual), two questions. "
         f"This answer asked {asked}: is the ratio upside down, or the randomness not from `rng` (torch.rand)?"
     )
 
@@ -193,7 +193,7 @@ def test_accept_or_resample_turns_a_rejected_a_into_b(impl):
     p, q = vector(0.6, 0.4), vector(0.9, 0.1)
     outcome = exact_distribution(lambda rng: impl.accept_or_resample(p, q, 0, rng))
     assert outcome == {(0, True): pytest.approx(2 / 3), (1, False): pytest.approx(1 / 3)}, (
-        f"a guess of A stays A with 2/3 and becomes B with 1/3; {{(token, accepted): probability}} is {outcome}"
+        f"a drafted A stays A with 2/3 and becomes B with 1/3; {{(token, accepted): probability}} is {outcome}"
     )
     assert close(output_of_one_token(impl, p, q), p), "B must come out with 0.1 + 0.9 · 1/3 = 0.4"
 
@@ -218,7 +218,7 @@ def test_accept_or_resample_reaches_tokens_the_draft_never_proposes(impl):
 def test_accept_or_resample_always_resamples_when_the_supports_are_disjoint(impl):
     p, q = vector(0.25, 0.75, 0, 0), vector(0, 0, 0.5, 0.5)
     actual = output_of_one_token(impl, p, q)
-    assert close(actual, p), f"the target never says what the draft guesses: the output is p, not {actual.tolist()}"
+    assert close(actual, p), f"the target never says what the draft proposes: the output is p, not {actual.tolist()}"
 
 
 @pytest.mark.exercise("accept_or_resample")
@@ -231,7 +231,7 @@ def test_accept_or_resample_always_resamples_when_the_supports_are_disjoint(impl
         ((0.5, 0.5), (0.2, 0.3, 0.5), 0, "shape"),
         ((0.5, 0.5), (1.0, 0.0), 1, "draft_token"),
     ],
-    ids=["sum above 1", "negative", "NaN", "two vocabularies", "a guess that q cannot have drawn"],
+    ids=["sum above 1", "negative", "NaN", "two vocabularies", "a token that q cannot have drawn"],
 )
 def test_accept_or_resample_refuses_what_are_no_distributions(impl, p, q, token, names):
     assert_refuses(names, impl.accept_or_resample, vector(*p), vector(*q), token, ScriptedDice())
@@ -328,7 +328,7 @@ def test_best_gamma_grows_with_the_acceptance_rate(impl, alpha, gamma, speedup):
 @pytest.mark.exercise("best_gamma")
 def test_best_gamma_tries_max_gamma_too(impl):
     assert impl.best_gamma(0.95, 0.0, 5) == 5, (
-        "a free draft should guess as far as allowed: max_gamma itself is allowed"
+        "a free draft should draft as far as allowed: max_gamma itself is allowed"
     )
 
 
@@ -369,12 +369,14 @@ def test_verify_draft_draws_the_bonus_from_the_target(impl):
 
 @pytest.mark.exercise("verify_draft")
 def test_verify_draft_stops_at_the_first_rejection(impl):
-    # The target is certain of 0 where the draft guessed 1: rejected, 0 comes out, and the guess behind it goes.
+    # The target is certain of 0 where the draft proposed 1: rejected, 0 comes out, and the token behind it goes.
     new = impl.verify_draft(CERTAIN[[0, 2, 3]], CERTAIN[[1, 2]], [1, 2], ScriptedDice())
     assert list(new) != [], (
-        "the guess was rejected, and the token that came instead is missing: it belongs to the result"
+        "the drafted token was rejected, and the token that came instead is missing: it belongs to the result"
     )
-    assert list(new) == [0], f"after a rejection the later guesses continue another text; got {list(new)}, expected [0]"
+    assert list(new) == [0], (
+        f"after a rejection the later drafted tokens continue another text; got {list(new)}, expected [0]"
+    )
 
 
 @pytest.mark.exercise("verify_draft")
@@ -382,16 +384,16 @@ def test_verify_draft_without_guesses_draws_one_token_from_the_target(impl):
     empty = torch.empty(0, 4, dtype=torch.float64)
     new = exact_distribution(lambda rng: tuple(impl.verify_draft(P[None], empty, [], rng)))
     expected = {(token,): pytest.approx(P[token].item()) for token in range(4)}
-    assert new == expected, f"no guesses: one token, drawn from target_probs[0]; {{tokens: probability}} is {new}"
+    assert new == expected, f"no draft: one token, drawn from target_probs[0]; {{tokens: probability}} is {new}"
 
 
 @pytest.mark.exercise("verify_draft")
 def test_verify_draft_uses_each_guess_with_its_own_row(impl):
-    # Guess 0 under equal rows is always kept; guess 3 has p/q = 0.1/0.3 and is kept a third of the time.
+    # A drafted 0 under equal rows is always kept; a drafted 3 has p/q = 0.1/0.3 and is kept a third of the time.
     target, draft = torch.stack([P, P, CERTAIN[0]]), torch.stack([P, Q])
     new = exact_distribution(lambda rng: len(impl.verify_draft(target, draft, [0, 3], rng)))
     assert new == {2: pytest.approx(2 / 3), 3: pytest.approx(1 / 3)}, (
-        "guess i belongs to row i of both: the second is rejected with 2/3 (2 new tokens) and kept with 1/3 (3 with "
+        "token i belongs to row i of both: the second is rejected with 2/3 (2 new tokens) and kept with 1/3 (3 with "
         f"the bonus); {{new tokens: probability}} is {new}"
     )
 
@@ -408,13 +410,13 @@ def test_speculative_round_reads_the_target_once(impl):
 
 @pytest.mark.exercise("speculative_round")
 def test_speculative_round_truncates_the_target_after_a_rejection(impl):
-    # After 0 the target is certain of 1, the draft guesses 2, 2: rejected at once, 1 comes out.
+    # After 0 the target is certain of 1, the draft proposes 2, 2: rejected at once, 1 comes out.
     target = TableReader(one_hot_rows(1, 2, 3, 0))
     done = impl.speculative_round(target, ScriptedDraft([2, 2]), [3, 0], 2, ScriptedDice())
-    assert done.tokens == [1], f"the guess 2 is rejected and 1 comes in its place; got {done.tokens}"
+    assert done.tokens == [1], f"the drafted 2 is rejected and 1 comes in its place; got {done.tokens}"
     assert len(target.read) >= 2, f"too much forgotten: the text [3, 0] has been read, and only {target.read} was kept"
     assert target.read == [3, 0], (
-        f"stale cache: the target still holds {target.read[2:]} after the text [3, 0], so it goes on from a guess that "
+        f"stale cache: the target still holds {target.read[2:]} after the text [3, 0], so it goes on from a token that "
         "was rejected; truncate to len(text) + len(new) - 1"
     )
 
@@ -424,9 +426,7 @@ def test_speculative_round_truncates_the_draft_after_a_rejection(impl):
     draft = TableDraft(one_hot_rows(2, 2, 2, 2))
     impl.speculative_round(TableReader(one_hot_rows(1, 2, 3, 0)), draft, [3, 0], 3, ScriptedDice())
     assert len(draft.read) >= 2, f"too much forgotten: the draft has read [3, 0], and only {draft.read} was kept"
-    assert draft.read == [3, 0], (
-        f"stale cache in the draft: it still holds {draft.read[2:]}, guesses that were rejected"
-    )
+    assert draft.read == [3, 0], f"stale cache in the draft: it still holds {draft.read[2:]}, which were rejected"
 
 
 @pytest.mark.exercise("speculative_round")
@@ -434,11 +434,11 @@ def test_speculative_round_keeps_what_both_have_read_when_all_is_kept(impl):
     cycle = one_hot_rows(1, 2, 3, 0)
     target, draft = TableReader(cycle), TableDraft(cycle)
     done = impl.speculative_round(target, draft, [0], 2, ScriptedDice())
-    assert done.tokens == [1, 2, 3], f"guesses 1, 2 are right and 3 is the bonus; got {done.tokens}"
+    assert done.tokens == [1, 2, 3], f"the drafted 1, 2 are right and 3 is the bonus; got {done.tokens}"
     assert target.read == [0, 1, 2], (
-        "all guesses were kept, and nobody has read the bonus token: keep the text and both guesses"
+        "all drafted tokens were kept, and nobody has read the bonus token: keep the text and both of them"
     )
-    assert draft.read == [0, 1], "the draft has not read its own last guess; keep what it has read"
+    assert draft.read == [0, 1], "the draft has not read its own last token; keep what it has read"
 
 
 @pytest.mark.exercise("speculative_round")
@@ -464,7 +464,7 @@ def test_speculative_round_with_gamma_zero_is_one_step_of_plain_decoding(impl):
 def test_speculative_round_takes_a_draft_that_guesses_less_than_gamma(impl):
     done = impl.speculative_round(TableReader(one_hot_rows(1, 2, 3, 0)), ScriptedDraft([1]), [0], 3, ScriptedDice())
     assert done.tokens == [1, 2], (
-        f"one guess although γ = 3: 1 is kept and the bonus is 2, got {done.tokens}. Ask for a row for each guess made "
+        f"one token drafted although γ = 3: 1 is kept, the bonus 2, got {done.tokens}. Ask for a row for each one made "
         "(and one), not for γ + 1"
     )
 
@@ -472,7 +472,7 @@ def test_speculative_round_takes_a_draft_that_guesses_less_than_gamma(impl):
 @pytest.mark.exercise("speculative_round")
 def test_speculative_round_reports_what_was_drafted(impl):
     done = impl.speculative_round(TableReader(one_hot_rows(1, 2, 3, 0)), ScriptedDraft([2, 2]), [0], 2, ScriptedDice())
-    assert list(done.drafted) == [2, 2], "Round(drafted, tokens): what was guessed comes first"
+    assert list(done.drafted) == [2, 2], "Round(drafted, tokens): what was drafted comes first"
 
 
 @pytest.mark.exercise("speculative_round")
@@ -513,7 +513,7 @@ def test_speculative_generate_with_draft_equal_to_target_needs_n_over_gamma_plus
     tokens, stats = impl.speculative_generate(target, TableDraft(TARGET_TABLE), [0], n, gamma, Rng(seed=1))
     assert len(tokens) == n, f"asked for {n} tokens, got {len(tokens)}"
     assert target.passes == passes, (
-        f"draft = target keeps every guess, so {n} tokens at γ = {gamma} take ⌈{n}/({gamma}+1)⌉ = {passes} passes, not "
+        f"draft = target keeps every token, so {n} tokens at γ = {gamma} take ⌈{n}/({gamma}+1)⌉ = {passes} passes, not "
         f"{target.passes}: is the bonus token missing?"
     )
     assert stats.target_forwards == passes, "call stats.count once a round"
@@ -551,12 +551,12 @@ def test_speculative_generate_hands_every_round_to_on_round(impl):
 
 @pytest.mark.exercise("speculative_generate")
 def test_speculative_generate_counts_what_it_did(impl):
-    # Round 1: guesses 2, 2 against 1: rejected. Round 2, after 1: guess 2 kept, guess 2 against 3 rejected.
+    # Round 1: drafted 2, 2 against 1: rejected. Round 2, after 1: drafted 2 kept, drafted 2 against 3 rejected.
     target = TableReader(one_hot_rows(1, 2, 3, 0))
     tokens, stats = impl.speculative_generate(target, ScriptedDraft([2, 2]), [0], 3, 2, Rng(seed=0))
     assert tokens == [1, 2, 3]
     counts = (stats.target_forwards, stats.examined, stats.accepted, stats.new_tokens)
-    assert counts == (2, 2, 1, 3), f"2 passes, 2 guesses examined, 1 kept, 3 tokens written; counted {counts}"
+    assert counts == (2, 2, 1, 3), f"2 passes, 2 drafted tokens examined, 1 kept, 3 tokens written; counted {counts}"
 
 
 @pytest.mark.exercise("speculative_generate")
@@ -578,8 +578,8 @@ def test_enumeration_follows_every_path_once():
     def run(rng):
         return tuple(speculative.speculative_generate(TableReader(same_p), TableDraft(same_q), [0], 2, 1, rng)[0])
 
-    # A guess of 0 or 3 (p < q): kept, then 4 bonus tokens; or not, then 2 residual tokens with 4 tokens of plain
-    # decoding behind each: 12 paths. A guess of 1 or 2 (p > q): kept for certain, 4 bonus tokens. 2·12 + 2·4 = 32.
+    # A drafted 0 or 3 (p < q): kept, then 4 bonus tokens; or not, then 2 residual tokens with 4 tokens of plain
+    # decoding behind each: 12 paths. A drafted 1 or 2 (p > q): kept for certain, 4 bonus tokens. 2·12 + 2·4 = 32.
     assert count_paths(run) == 32
     assert sum(exact_distribution(run).values()) == pytest.approx(1.0, abs=1e-12)
 
@@ -609,7 +609,7 @@ def test_stats_of_nothing_are_nan_not_an_error():
 def test_the_measured_acceptance_rate_estimates_alpha():
     from nanolm.speculative import speculative_generate
 
-    # One row for every context, so α is 0.7 everywhere. About 4,000 examined guesses: 0.05 is 6.9 standard
+    # One row for every context, so α is 0.7 everywhere. About 4,000 examined tokens: 0.05 is 6.9 standard
     # deviations (√(0.21/4000) = 0.0072), a false alarm below 1e-10; the seed is fixed.
     same_p, same_q = P.repeat(4, 1), Q.repeat(4, 1)
     _, stats = speculative_generate(TableReader(same_p), TableDraft(same_q), [0], 5000, 3, Rng(seed=3))

@@ -1,4 +1,4 @@
-"""`nanolm/chat.py`: conversations as prompts, in a vocabulary with the markers of ChatML and in those without."""
+"""`nanolm/text/chat.py`: conversations as prompts, in a vocabulary with the markers of ChatML and in those without."""
 
 import pytest
 from gguf_twins import write_twin

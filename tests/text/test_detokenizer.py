@@ -1,4 +1,4 @@
-"""Tests `nanolm/text_stream.py`: what of an answer can be shown, and when."""
+"""Tests `nanolm/text/detokenizer.py`: what of an answer can be shown, and when."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""`nanolm/tokenizer.py` on a tiny tokenizer learned from one sentence, and on the shipped ones."""
+"""`nanolm/text/tokenizer.py` on a tiny tokenizer learned from one sentence, and on the shipped ones."""
 
 import pytest
 from hypothesis import example, given

@@ -10,9 +10,9 @@ from nanolm.budget import load_imbalance
 from nanolm.config import ModelConfig
 from nanolm.model import NanoLM, watch_routers
 from training.balance import balance_loss, collect_router_logits
-from training.data import Batches
 from training.loop import Run
 from training.recipe import Recipe
+from training.texts.data import Batches
 
 MODEL = ModelConfig(
     vocab_size=50, d_model=16, n_layers=2, n_heads=2, n_kv_heads=1, head_dim=8, d_ff=8, max_positions=64,

@@ -1,6 +1,6 @@
 """Markdown to plain play text."""
 
-from training.corpus import HELD_OUT_PLAYS, clean_line, load_plays, scenes
+from training.texts.corpus import HELD_OUT_PLAYS, clean_line, load_plays, scenes
 
 MARKDOWN = """# A Play
 

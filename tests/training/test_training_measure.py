@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from training.measure import acceptance, accuracy_by_kind, bits_per_byte, windows_of
-from training.problems import Problem
-from training.tokenizer import train_tokenizer
+from training.texts.problems import Problem
+from training.texts.tokenizer import train_tokenizer
 
 
 @pytest.fixture(scope="module")

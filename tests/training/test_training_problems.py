@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from training.problems import KINDS, held_out_problems, is_held_out, make_problem, problem_documents
+from training.texts.problems import KINDS, held_out_problems, is_held_out, make_problem, problem_documents
 
 
 def sample(kind, held_out, count=300, seed=5):

@@ -8,10 +8,10 @@ import torch
 
 from nanolm.config import ModelConfig
 from nanolm.model import NanoLM
-from training.data import Batches
 from training.loop import Run, distillation_loss
 from training.recipe import Recipe
 from training.state import load_state, save_json, write_atomically
+from training.texts.data import Batches
 
 MODEL = ModelConfig(
     vocab_size=50, d_model=16, n_layers=2, n_heads=2, n_kv_heads=1, head_dim=8, d_ff=32, max_positions=64

@@ -9,7 +9,7 @@ from nanolm.config import ModelConfig
 from nanolm.model import NanoLM
 from nanolm.text import Tokenizer
 from training import train
-from training.tokenizer import train_tokenizer
+from training.texts.tokenizer import train_tokenizer
 
 MODEL = ModelConfig(
     vocab_size=260, d_model=16, n_layers=1, n_heads=2, n_kv_heads=1, head_dim=8, d_ff=32, max_positions=64

@@ -42,11 +42,11 @@ def target(device: str, dtype: torch.dtype = torch.float64) -> NanoLM:
 
 
 def assert_scores_close(make: Callable[[], NanoLM], device: str, within: float) -> None:
-    """A model's scores on the device are those of the CPU, up to a share of the largest."""
+    """A model's logits on the device are those of the CPU, up to a share of the largest."""
     tokens = torch.tensor([[1, 5, 9, 2, 7, 3]])
     expected, actual = make()(tokens), make().to(device)(tokens.to(device)).cpu()
     error = ((actual - expected).abs().max() / expected.abs().max()).item()
-    assert error <= within, f"the scores on {device} are off by {error:.1e} of the largest"
+    assert error <= within, f"the logits on {device} are off by {error:.1e} of the largest"
 
 
 def test_a_batch_writes_the_same_texts_on_every_device(device):

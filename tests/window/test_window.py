@@ -1,4 +1,4 @@
-"""Grades `nanolm/window.py`: masks by definition, rings place by place, models against one that forgets nothing."""
+"""Grades `nanolm/window/`: masks by definition, rings place by place, models against one that forgets nothing."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Tests `nanolm/replay.py`: every way of serving writes what the model writes alone, and the times are in order."""
+"""Tests `workload/replay.py`: every way of serving writes what the model writes alone, and the times are in order."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Tests `traces`: laws of arrivals, files, and the trace that comes with NanoLM."""
+"""Tests `nanolm/workload/trace.py`: laws of arrivals, files, and the trace that comes with NanoLM."""
 
 import json
 import math

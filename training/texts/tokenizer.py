@@ -7,9 +7,9 @@ from pathlib import Path
 from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
 from tokenizers.models import BPE
 
+from ..state import write_atomically
 from .corpus import play_documents
 from .problems import problem_documents
-from .state import write_atomically
 
 VOCABULARY = 1024
 END_TOKEN = "<|endoftext|>"

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
+from ..recipe import Recipe
 from .corpus import play_documents
 from .problems import problem_documents
-from .recipe import Recipe
 from .tokenizer import END_ID
 
 

@@ -8,7 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 RESULTS = HERE / "results"
 CARD = HERE.parent / "nanolm" / "shipped" / "README.md"
 

@@ -1,0 +1,1 @@
+"""What all benchmarks share: the machine under them, and where their figures go."""

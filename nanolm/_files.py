@@ -1,0 +1,31 @@
+"""One way to write a file: whoever reads it meanwhile sees the old one or the new one, never a part."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
+    """Let `write` write another file beside `path`, then put that in its place in one step.
+
+    If `write` fails, or the process dies in it, `path` still holds what it held before.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        write(part)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text in UTF-8, its lines ending in LF on every system, whole or not at all.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    write_whole(path, lambda part: part.write_text(text, encoding="utf-8", newline="\n"))
