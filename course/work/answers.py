@@ -78,6 +78,15 @@ def definitions(source: str) -> set[str]:
         return set(re.findall(r"(?m)^(?:async +)?(?:def|class) +(\w+)", source))
 
 
+def is_python(source: str) -> bool:
+    """Return whether a cell or a file can be read."""
+    try:
+        ast.parse(python_of(source))
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
 def unknown_names(text: str, targets: list[str]) -> dict[str, set[str]]:
     """Return, for functions of a file, the names that they use and that the file neither defines nor imports."""
     owners = {target: target.split(".")[0] for target in targets}

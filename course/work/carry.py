@@ -50,7 +50,20 @@ def carry(mine: str, base: str | None, places: Mapping[str, str], homes: Mapping
     carrier.statements()
     for name, text in carrier.done.places.items():
         parse(python_of(text), name or "the cell")
+    _require_every_line(mine, base, carrier.done)
     return carrier.done
+
+
+def _require_every_line(mine: str, base: str | None, done: Carried) -> None:
+    """Whatever else a student wrote, a comment between two functions, say, is at least named as having no place."""
+    if base is None or done.lost:
+        return
+    texts = [mine, base, "\n".join(done.places.values())]
+    own, old, there = ({line.strip() for line in text.splitlines()} for text in texts)
+    for line in mine.splitlines():
+        if line.strip() in own - old - there:
+            done.lost[f"the line {line.strip()!r}"] = "has no place"
+            return
 
 
 class _Carrier:
@@ -157,7 +170,6 @@ class _Carrier:
         if is_unwritten or statement.text in {other.text for other in known}:
             return False
         if isinstance(statement.node, Definition) and statement.names & (bound | set(self.homes)):
-            self._look_at_attributes(statement.node)
             return False  # looked at function by function
         if isinstance(statement.node, ast.Import | ast.ImportFrom):
             return not statement.names <= bound
@@ -166,11 +178,6 @@ class _Carrier:
                 self.done.lost[_named(statement)] = "was changed by you, and is not one of the exercises"
             return False
         return bool(statement.names) or not _is_text(statement.node)
-
-    def _look_at_attributes(self, node: Definition) -> None:
-        base = [other for other in _definitions(self.base_text or "") if other.name == node.name]
-        if base and not _attributes(node) <= _attributes(base[0]):
-            self.done.lost[f"an attribute of {node.name}"] = "was changed by you, and is not one of the exercises"
 
     def _needed(self, place: str, names: list[str], own: list[Statement]) -> list[Statement]:
         """The statements that bind a name which the answers of a place, or one of these, use; in their order."""
@@ -214,12 +221,6 @@ class _Carrier:
 
 def _definitions(text: str) -> list[Function | ast.ClassDef]:
     return [node for node in ast.parse(python_of(text)).body if isinstance(node, Definition)]
-
-
-def _attributes(node: Definition) -> set[str]:
-    """What stands in a class beside its methods."""
-    members = node.body if isinstance(node, ast.ClassDef) else []
-    return {ast.dump(member) for member in members if not isinstance(member, Function) and not _is_text(member)}
 
 
 def _joined(lines: list[str], like: str) -> str:

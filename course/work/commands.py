@@ -1,7 +1,7 @@
 """The commands of `course` that are about a student's own work."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -68,16 +68,14 @@ def status(
 
     exercises = [exercise for exercise in registry() if week in (None, exercise.week)]
     if not exercises and week is not None:
-        weeks = sorted({exercise.week for exercise in registry()})
-        raise CourseError(f"week is {week}; there are exercises for weeks {', '.join(map(str, weeks))}")
+        raise CourseError(f"week is {week}; there are exercises for weeks {_weeks(registry())}")
     remarks, words = [], {}
     with say.status(f"running the tests of {len(exercises)} exercises"):
         if impl is not None:
             found = standings(exercises, chosen(impl))
         else:
-            work = Work.at(folder)
-            found, remarks = standings_of(exercises, work)
-            words = in_words(work, [question for question in questions() if week in (None, question.week)])
+            found, remarks = standings_of(exercises, Work.at(folder))
+            words = in_words(Work.at(folder), [each for each in questions() if week in (None, each.week)])
     _tell(remarks)
     show(found, say, words)
 
@@ -92,6 +90,10 @@ def doctor() -> None:
         say.print(str(finding), markup=False)
     if not all(finding.is_fine for finding in findings):
         raise typer.Exit(1)
+
+
+def _weeks(exercises: list[Any]) -> str:
+    return ", ".join(map(str, sorted({exercise.week for exercise in exercises})))
 
 
 def _tell(lines: list[str]) -> None:

@@ -9,8 +9,9 @@ from ..paths import read
 from ..registry import homes, registry
 from ..source import Module, path_of
 from ..stubs import stub_file
-from .answers import cut, functions, is_stub, unknown_names
+from .answers import cut, functions, is_python, is_stub, unknown_names
 from .carry import GONE, carry
+from .files import text_of
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def stubs(root: Path) -> dict[str, str]:
 
 def written_in(root: Path, fresh: dict[str, str]) -> dict[str, str]:
     """Return the files of exercises/ as they are, the stub where there is none."""
-    return {path: read(root / "exercises" / path) if _exists(root, path) else text for path, text in fresh.items()}
+    return {path: text_of(root / "exercises" / path) if _exists(root, path) else text for path, text in fresh.items()}
 
 
 def put_back(old: list[OldFile], fresh: dict[str, str], texts: dict[str, str], root: Path) -> PutBack:
@@ -88,17 +89,18 @@ def _copy(file: OldFile, root: Path, done: PutBack) -> None:
     if not _exists(root, file.path):
         done.texts[file.path] = file.mine
         done.said.append(f"exercises/{file.path}: a file of your own, copied")
-    elif read(root / "exercises" / file.path) != file.mine:
+    elif text_of(root / "exercises" / file.path) != file.mine:
         done.kept.append(Kept(file.path, file.mine, "there is another file of that name"))
 
 
 def _carry(file: OldFile, places: dict[str, str], done: PutBack) -> None:
+    readable = {path: text for path, text in done.texts.items() if is_python(text)}
     try:
-        carried = carry(file.mine, file.base, done.texts, places, file.path)
+        carried = carry(file.mine, file.base, readable, places, file.path)
     except (CourseError, SyntaxError, ValueError) as error:
         done.kept.append(Kept(file.path, file.mine, f"it could not be read ({error})"))
         return
-    done.texts = carried.places
+    done.texts |= carried.places
     by_place: dict[str, list[str]] = {}
     for target in carried.answers:
         by_place.setdefault(places[target], []).append(target)
@@ -111,13 +113,17 @@ def _carry(file: OldFile, places: dict[str, str], done: PutBack) -> None:
                 carried.look.append(f"{target}: it uses {', '.join(sorted(unknown))}, which is not defined there")
     done.look += [f"exercises/{places.get(line.partition(':')[0], file.path)}, {line}" for line in carried.look]
     if carried.lost:
-        why = "; ".join(f"{name} {why}{_near(name, why, places)}" for name, why in carried.lost.items())
+        why = "; ".join(f"{name} {_why(name, why, places)}" for name, why in carried.lost.items())
         done.kept.append(Kept(file.path, file.mine, why))
 
 
-def _near(name: str, why: str, places: dict[str, str]) -> str:
-    near = get_close_matches(name, places, n=1) if why == GONE else []
-    return f" (is it {near[0]} now?)" if near else ""
+def _why(name: str, why: str, places: dict[str, str]) -> str:
+    if why != GONE:
+        return why
+    if name in places:
+        return f"belongs into exercises/{places[name]}, which is not Python at the moment"
+    near = get_close_matches(name, places, n=1)
+    return f"{why} (is it {near[0]} now?)" if near else why
 
 
 def edited(root: Path, fresh: dict[str, str]) -> list[OldFile]:
@@ -142,7 +148,7 @@ def leftovers(root: Path, fresh: dict[str, str]) -> list[OldFile]:
     asked, texts = homes(root), written_in(root, fresh)
     found = []
     for path in sorted((root / "exercises").rglob("*.py")):
-        name, text = path.relative_to(root / "exercises").as_posix(), read(path)
+        name, text = path.relative_to(root / "exercises").as_posix(), text_of(path)
         if name in fresh or "NotYetWritten" not in text:
             continue
         try:

@@ -12,6 +12,16 @@ from ..errors import CourseError
 from ..paths import read
 
 
+def text_of(path: Path) -> str:
+    """Return the text of a student's file; raise CourseError where it is not UTF-8, or cannot be read."""
+    try:
+        return read(path)
+    except OSError as error:
+        raise CourseError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise CourseError(f"{path} is not in UTF-8 ({error.reason} at byte {error.start}): save it as that") from None
+
+
 def load(path: Path) -> dict[str, Any]:
     """Return a notebook as its JSON, each cell's source as one string.
 

@@ -78,6 +78,13 @@ class Repository:
         """Return a file's text in the last commit."""
         return self.run("show", f"HEAD:{path}").replace("\r\n", "\n")
 
+    def committed_or_none(self, path: str) -> str | None:
+        """Return a file's text in the last commit; None where it is not in it."""
+        try:
+            return self.committed(path)
+        except CourseError:
+            return None
+
     def conflicts(self) -> list[Conflict]:
         """Return the built files that git has left half merged, after a pull or a stash."""
         listed = [line for line in self.run("ls-files", "-u", "-z", "--", *BUILT).split("\0") if line]

@@ -36,6 +36,8 @@ def update_lessons(plan: Plan, lessons: Mapping[str, str], old: Texts) -> None:
         CourseError: a copy is no notebook, or has no cell of its lesson.
     """
     books = {lesson: _book(plan, lesson, new, old) for lesson, new in lessons.items()}
+    copied = [Path(lesson).stem for lesson in lessons if not (plan.work.folder / lesson).exists() and lesson not in old]
+    plan.done += [f"copied to {plan.work.shown(plan.work.folder)}/: {', '.join(copied)}"] if copied else []
     _place_leftovers(plan, books)
     for lesson, book in books.items():
         text = to_text(book.merged.notebook) if book.text is None else book.text
@@ -70,7 +72,7 @@ def _book(plan: Plan, lesson: str, new: str, old: Texts) -> Book:
     name, path = Path(lesson).stem, plan.work.folder / lesson
     text, base = _students(plan, lesson, old)
     if text is None:
-        return Book(Merged(parsed(new)), new, f"{name}: copied")
+        return Book(Merged(parsed(new)), new, "")
     mine = parsed(text)
     if is_untouched(mine, parsed(new if base is None else base)):
         if base in (None, new):

@@ -8,6 +8,7 @@ from pathlib import Path
 from ..errors import CourseError
 from ..paths import read
 from .exercises import OldFile, stubs
+from .files import text_of
 from .git import Repository
 from .layout import Work
 
@@ -49,8 +50,8 @@ def _exercises(folder: Path, repository: Repository | None) -> Iterator[OldFile]
     for path in sorted(source.rglob("*.py")):
         name = path.relative_to(source).as_posix()
         base = _original(folder, f"exercises/{name}", repository) or fresh.get(name)
-        if path.name != "__init__.py" and read(path) != base:
-            yield OldFile(name, read(path), base)
+        if path.name != "__init__.py" and text_of(path) != base:
+            yield OldFile(name, text_of(path), base)
 
 
 def _original(folder: Path, path: str, repository: Repository | None) -> str | None:
@@ -58,9 +59,7 @@ def _original(folder: Path, path: str, repository: Repository | None) -> str | N
     saved = folder / ORIGINALS / path
     if saved.is_file():
         return read(saved)
-    with contextlib.suppress(CourseError):
-        return repository.committed(path) if repository else None
-    return None
+    return repository.committed_or_none(path) if repository else None
 
 
 def _copies(folder: Path) -> Iterator[tuple[str, tuple[str, str | None]]]:
@@ -68,14 +67,14 @@ def _copies(folder: Path) -> Iterator[tuple[str, tuple[str, str | None]]]:
     for path in sorted(work.folder.glob("*/*.ipynb")):
         lesson = path.relative_to(work.folder).as_posix()
         if not lesson.startswith("."):
-            yield lesson, (read(path), work.original(lesson))
+            yield lesson, (text_of(path), work.original(lesson))
 
 
 def _edited_releases(folder: Path, repository: Repository | None) -> Iterator[tuple[str, tuple[str, str | None]]]:
     """Notebooks that were answered in notebooks/ itself."""
     source, work = folder / "notebooks", Work(folder / "work", folder, "")
     for path in sorted(source.glob("*/*.ipynb")):
-        lesson, text = path.relative_to(source).as_posix(), read(path)
+        lesson, text = path.relative_to(source).as_posix(), text_of(path)
         base = _original(folder, f"notebooks/{lesson}", repository)
         if not work.is_released(lesson, text) if base is None else text != base:
             yield lesson, (text, base)

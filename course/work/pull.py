@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..errors import CourseError
 from ..paths import ROOT
-from .files import put
+from .files import Changes, put
 from .git import Repository
 from .layout import Work
 from .lessons import require_copies
@@ -56,16 +56,22 @@ def pull(
         return ["nothing new upstream", *update(folder, root=root)]
     touched = sorted(repository.edited() & new)
     edited = {path: (root / path).read_bytes() for path in touched if (root / path).is_file()}
-    for path, content in edited.items():
-        put(work.backup / path, content)
-        put(work.backup / ORIGINALS / path, repository.committed(path).encode("utf-8"))
+    backup = Changes()
+    for path in edited:
+        backup.copy(root / path, work.backup / path)
+        backup.write(work.backup / ORIGINALS / path, repository.committed(path))
+    backup.apply()
+    _move_on(repository, touched, edited)
+    said = go_on(work, work.backup if edited else None)
+    saved = [f"what you had written in {', '.join(edited)}: {work.shown(work.backup)}/"] if edited else []
+    return [*said, *saved]
+
+
+def _move_on(repository: Repository, touched: list[str], edited: dict[str, bytes]) -> None:
     try:
         repository.restore(touched)
         repository.forward()
     except CourseError as error:
         for path, content in edited.items():
-            put(root / path, content)
+            put(repository.root / path, content)
         raise CourseError(f"{error}\nevery file is as it was") from None
-    said = go_on(work, work.backup if edited else None)
-    saved = [f"what you had written in {', '.join(edited)}: {work.shown(work.backup)}/"] if edited else []
-    return [*said, *saved]

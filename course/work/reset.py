@@ -9,7 +9,7 @@ from ..registry import Exercise, Question, find, questions, registry
 from .answers import cut, functions, is_stub, replaced
 from .cells import by_key, is_answered, recognise
 from .exercises import stubs
-from .files import load, parsed, to_text
+from .files import load, parsed, text_of, to_text
 from .layout import Work
 from .plan import Plan
 from .tracks import EDITOR, NOTEBOOK
@@ -79,7 +79,7 @@ def _in_editor(plan: Plan, exercise: Exercise) -> None:
     path = plan.work.root / "exercises" / exercise.file
     if not path.is_file():
         return
-    fresh, text = stubs(plan.work.root)[exercise.file], read(path)
+    fresh, text = stubs(plan.work.root)[exercise.file], text_of(path)
     try:
         written = functions(text, plan.work.shown(path))
     except CourseError as error:

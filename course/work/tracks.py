@@ -12,7 +12,7 @@ from ..registry import Exercise, Question
 from ..status import Standing, standings
 from .answers import functions, is_stub, meaning
 from .cells import Cell, by_key, is_answered, recognise
-from .files import load, parsed
+from .files import load, parsed, text_of
 from .layout import Work
 
 NOTEBOOK, EDITOR = "notebook", "editor"
@@ -125,9 +125,12 @@ def _read_folder(track: Track, folder: Path, exercises: list[Exercise]) -> None:
         if not path.is_file():
             continue
         try:
-            written = {name: meaning(node) for name, node in functions(read(path), file).items() if not is_stub(node)}
+            written = {
+                name: meaning(node) for name, node in functions(text_of(path), file).items() if not is_stub(node)
+            }
         except CourseError as error:
-            track.problems |= {exercise.name: f"{folder.name}/{error}" for exercise in asked}
+            said = str(error) if str(path) in str(error) else f"{folder.name}/{error}"
+            track.problems |= {exercise.name: said for exercise in asked}
             continue
         targets = {target for exercise in asked for target in exercise.targets}
         track.meanings |= {name: text for name, text in written.items() if name in targets}

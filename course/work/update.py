@@ -6,7 +6,7 @@ Everything is worked out in memory first; then old files are copied to a backup 
 from pathlib import Path
 
 from ..paths import ROOT, read
-from .exercises import OldFile, edited, leftovers, put_back, stubs, written_in
+from .exercises import OldFile, PutBack, edited, leftovers, put_back, stubs, written_in
 from .git import Conflict, Repository
 from .layout import Work
 from .lessons import update_lessons
@@ -54,7 +54,7 @@ def _lessons(plan: Plan, source: Old, repository: Repository | None, conflicts: 
             source.notebooks.setdefault(lesson, (conflict.mine, conflict.base))
             plan.changes.write(path, text)
         elif not plan.work.is_released(lesson, text or ""):
-            mine, text = text or "", repository.committed(prefix + lesson) if repository else None
+            mine, text = text or "", repository.committed_or_none(prefix + lesson) if repository else None
             source.notebooks.setdefault(lesson, (mine, text))
         if text is None:
             plan.look.append(f"{path.name} was edited in notebooks/, so its lesson is not known; it is left as it is")
@@ -69,25 +69,25 @@ def _update_exercises(plan: Plan, source: Old, repository: Repository | None, co
         return
     fresh = stubs(root)
     texts = written_in(root, fresh)
-    unmerged = [c for c in conflicts if c.path.startswith(prefix)]
-    files = [OldFile(c.path.removeprefix(prefix), c.mine, c.base) for c in unmerged]
+    unmerged = [conflict for conflict in conflicts if conflict.path.startswith(prefix)]
+    files = [OldFile(conflict.path.removeprefix(prefix), conflict.mine, conflict.base) for conflict in unmerged]
     stale = files if repository else [*files, *edited(root, fresh)]
     old = leftovers(root, fresh)
-    done = put_back(
-        [*stale, *old, *source.exercises],
-        fresh,
-        texts | {f.path: fresh[f.path] for f in stale if f.path in fresh},
-        root,
-    )
+    present = texts | {file.path: fresh[file.path] for file in stale if file.path in fresh}
+    done = put_back([*stale, *old, *source.exercises], fresh, present, root)
+    plan.plain |= {root / prefix / path for path, text in texts.items() if text == fresh[path]}
     for path, text in done.texts.items():
         plan.changes.write(root / prefix / path, text)
     for conflict in unmerged:  # the file on disk has git's marks in it; what the student wrote is what counts
         plan.changes.write(plan.work.backup / conflict.path, conflict.mine)
-    plan.plain |= {root / prefix / path for path, text in texts.items() if text == fresh[path]}
     for file in [*files, *old]:
         if file.path not in done.texts:
             plan.changes.remove(root / prefix / file.path)
+    _tell(plan, done)
+
+
+def _tell(plan: Plan, done: PutBack) -> None:
     plan.done += done.said
     plan.look += done.look
     for kept in done.kept:
-        plan.keep(f"{prefix}{kept.path}", kept.text, kept.why)
+        plan.keep(f"exercises/{kept.path}", kept.text, kept.why)

@@ -38,7 +38,8 @@ def source_files():
     for folder, subfolders, names in os.walk(ROOT):
         hidden = {name for name in subfolders if name.startswith(".") and name not in (".ci", ".github")}
         generated = {name for name in subfolders if name in NO_SOURCE or name.endswith(".egg-info")}
-        subfolders[:] = sorted(set(subfolders) - hidden - generated)
+        students = {"work"} if Path(folder) == ROOT else set()  # copies of notebooks, with whatever was written there
+        subfolders[:] = sorted(set(subfolders) - hidden - generated - students)
         yield from (Path(folder, name) for name in sorted(names))
 
 
@@ -124,7 +125,9 @@ def test_make_installs_again_when_the_requirements_change(installed, changed):
 @needs_make
 def test_make_lab_opens_the_start_page_with_the_arguments_given(installed):
     planned = make(installed, "--dry-run", "lab", "LAB_ARGS=--no-browser")
-    assert "jupyter lab --LabApp.default_url=/lab/tree/notebooks/start.ipynb --no-browser" in planned.stdout
+    copies, _, opens = planned.stdout.partition("course start\n")
+    assert opens and "jupyter" not in copies, "the student's copies are made before they are opened"
+    assert "jupyter lab --LabApp.default_url=/lab/tree/work/start.ipynb --no-browser" in opens
 
 
 @needs_make

@@ -113,6 +113,12 @@ def test_an_answer_that_is_not_python_fails_with_its_place(course):
     assert "exercises/cache/contiguous.py, line" in next_step([standings["KVCache"]])
 
 
+def test_a_file_that_is_not_utf_8_fails_in_one_line(course):
+    (course / FILE).write_bytes((course / FILE).read_bytes() + "# Zürich".encode("latin-1"))
+    standings, _ = found(course)
+    assert "memory.py is not in UTF-8" in next_step([standings["weight_bytes"]])
+
+
 def test_a_notebook_that_is_none_is_one_remark_and_the_other_track_goes_on(course):
     (course / COPY).write_text("{", encoding="utf-8")
     answer_file(course / FILE, weight_bytes=RIGHT)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -237,7 +238,7 @@ def test_without_a_note_of_its_version_a_copy_still_keeps_its_answers(course):
 
 def test_a_missing_copy_is_made_anew(course):
     shutil.rmtree(course / "work")
-    assert f"{LESSON}: copied" in pulled(course)
+    assert f"copied to work/: start, {LESSON}" in pulled(course)
     assert text(course, COPY) == text(course, BUILT)
 
 
@@ -372,6 +373,60 @@ def test_commits_of_one_s_own_are_for_git_to_pull_and_for_update_to_sort_out(cou
 
 
 # Safety
+
+
+def test_every_line_that_a_student_wrote_is_in_the_notebook_in_exercises_or_kept(course):
+    bodies = {
+        name: f"    # m{i}\n    return {i}000" for i, name in enumerate(["double", "half", "largest", "mean", "median"])
+    }
+    answer(course / COPY, **bodies, proof="m5")
+    for number, place in enumerate(["double", "half-text", "median", "Tally-check", "proof"], start=6):
+        insert(course / COPY, place, f"# m{number}\nx{number} = {number}")
+    for old, new in [
+        ("number = 3", "number = 3  # m11"),
+        ("other = 4", "other = 4  # m12"),
+        ("Some prosse", "m13 prosse"),
+    ]:
+        change(course / COPY, old, new)
+    answer_file(
+        course / SUMS, half="return 14  # m14", mean="return 15  # m15", median="return m16", add="self.m17 = x"
+    )
+    change(course / SUMS, "import math", "import math\nimport m18")
+    change(course / SUMS, "def mean", "# m19\n\n\ndef mean")
+    change(course / SUMS, "class Tally:", "class Tally:  # m20")
+    change(course / SUMS, "def clear", "m21 = 3\n\n    def m22(self):\n        pass\n\n    def clear")
+    change(course / SUMS, '"""Begin anew."""', '"""Begin anew m23."""')
+    (course / SUMS).write_text(text(course, SUMS) + "\n\nm24 = 1\n# m25\n", encoding="utf-8")
+    pulled(course)
+    places = [course / COPY, *(course / "exercises").rglob("*.py"), *(course / "work" / "kept").rglob("*")]
+    written = "\n".join(path.read_text(encoding="utf-8") for path in places if path.is_file())
+    assert not [f"m{number}" for number in range(26) if not re.search(rf"\bm{number}\b", written)]
+
+
+def test_a_file_that_is_not_python_at_the_moment_stays_and_hinders_no_other(course):
+    answer_file(course / SUMS, double="return x + x", mean="return 1.0")
+    pulled(course)
+    change(course / AVERAGES, "return 1.0", "return 1.")
+    (course / AVERAGES).write_text(text(course, AVERAGES) + "def half a", encoding="utf-8")
+    before = text(course, AVERAGES)
+    git(course, "checkout", "--", SUMS)
+    saved = only(course / "work" / "backup", "*/exercises").parent
+    said = updated(course, old=saved)
+    assert f"{SUMS}: double put back" in said and text(course, AVERAGES) == before
+    assert f"mean belongs into {AVERAGES}, which is not Python at the moment" in said
+
+
+def test_a_file_that_is_not_utf_8_stops_the_update_in_one_line(course):
+    (course / SUMS).write_bytes((course / SUMS).read_bytes() + "# Zürich".encode("latin-1"))
+    before = everything(course)
+    with pytest.raises(CourseError, match=r"sums.py is not in UTF-8 \(invalid \w+ byte at byte \d+\): save it"):
+        updated(course)
+    assert everything(course) == before
+
+
+def test_a_comment_between_functions_that_has_no_place_is_named(course):
+    change(course / SUMS, "def mean", "# remember the milk\n\n\ndef mean")
+    assert "the line '# remember the milk' has no place" in pulled(course)
 
 
 def test_everything_that_changed_lies_in_the_backup_as_it_was(course):
