@@ -9,7 +9,7 @@ from course.front_doors import packages
 from course.paths import ROOT, read
 
 ENGINE = ROOT / "nanolm"
-# From the ground up. A room knows those before it; the first three are lone files.
+# From the ground up. A room knows those before it; those of the first row are lone files.
 ROOMS = [
     *("config", "_require", "_lazy", "_files"),
     *("kernels", "budget", "sampling", "text"),
