@@ -1,6 +1,7 @@
 """What the tests of the tool share."""
 
 import pytest
+from two_versions import repository
 
 from course.build import build_all
 from course.paths import ROOT, write
@@ -14,3 +15,9 @@ def untouched(tmp_path_factory):
         if path.startswith("exercises/"):
             write(folder / path.removeprefix("exercises/"), text)
     return folder
+
+
+@pytest.fixture(scope="module")
+def upstream(tmp_path_factory):
+    """A course in two versions that students have cloned at the first; every test file has one of its own."""
+    return repository(tmp_path_factory.mktemp("upstream"))

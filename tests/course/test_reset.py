@@ -4,18 +4,13 @@ import shutil
 
 import pytest
 from small_course import change, everything
-from two_versions import COPY, SUMS, answer, answer_file, cells, clone, forget_registry, repository
+from two_versions import COPY, SUMS, answer, answer_file, cells, clone, forget_registry
 
 from course.errors import CourseError
 from course.work.reset import reset
 from course.work.start import start
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory):
-    return repository(tmp_path_factory.mktemp("upstream"))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from small_course import everything
-from two_versions import COPY, LESSON, answer, cells, clone, forget_registry, git, repository
+from two_versions import COPY, LESSON, answer, cells, clone, forget_registry, git
 
 from course.errors import CourseError
 from course.paths import ROOT
@@ -15,11 +15,6 @@ from course.work.layout import Work, version_of
 from course.work.start import start
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory):
-    return repository(tmp_path_factory.mktemp("upstream"))
 
 
 @pytest.fixture

@@ -22,7 +22,6 @@ from two_versions import (
     forget_registry,
     git,
     insert,
-    repository,
 )
 
 from course.errors import CourseError
@@ -33,11 +32,6 @@ from course.work.update import update
 
 BUILT = f"notebooks/{LESSON}/{LESSON}.ipynb"
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory):
-    return repository(tmp_path_factory.mktemp("upstream"))
 
 
 @pytest.fixture
