@@ -298,9 +298,14 @@ def test_attend_looks_at_what_update_returns(impl):
             return keys / 2, values / 2
 
     cache, (k, v), q = Halved(tiny_config(), B, 8, torch.float64), new_heads(3), queries(3)
-    assert close(cache.attend(0, q, k, v), sdpa(q, k / 2, v / 2)), (
-        "attend to what `self.update` returns: caches that keep codes, a ring or blocks share this method, and theirs "
-        "is not self.keys"
+    actual = cache.attend(0, q, k, v)
+    assert close(actual, sdpa(q, k / 2, v / 2)), name_the_mistake(
+        actual,
+        {
+            "attend to what `self.update` returns: caches that keep codes, a ring or blocks share this method, and "
+            "theirs is not self.keys": sdpa(q, k, v)
+        },
+        "wrong over what `self.update` returns (if it is wrong with a plain cache too, mend that first)",
     )
 
 
@@ -318,8 +323,10 @@ def test_attend_hides_what_the_cache_s_mask_hides(impl, T):
     cache.advance(4)
     rest = [s for s in range(4 + T) if s != 1]
     actual = cache.attend(0, q, k[:, :, 4:], v[:, :, 4:])
-    assert close(actual, attention(q, k, v, lambda t: rest)), (
-        "`self.mask(T)` was not used: rows of unequal length would see each other's padding"
+    assert close(actual, attention(q, k, v, lambda t: rest)), name_the_mistake(
+        actual,
+        {"`self.mask(T)` was not used: rows of unequal length would see each other's padding": attention(q, k, v)},
+        "wrong with a mask (if it is wrong without one too, mend that first)",
     )
 
 
