@@ -435,17 +435,31 @@ print(tokenizer.decode(prompt + tokens))
 # %% [markdown]
 # ### Several texts at once
 #
-# In a batch each text keeps its own number of drafted tokens. After one round the rows have different lengths, so the cache needs
-# a length per row. `nanolm/speculative/batch.py` does that; each row has an rng of its own, so it writes just the text that
-# it would write alone.
+# A server writes many texts at a time. It drafts for all of them in one pass of the draft and checks them all in one pass of
+# the target; each text keeps its own number of drafted tokens. `Engine(model, draft=draft)` does that; week 6 takes the
+# engine apart.
+#
+# There is one more thing to see here. Give a request a *seed*, and draft and target draw each token with the same random
+# numbers. The target's own token is then known as soon as its logits are, and a drafted token is simply right or wrong. So
+# the text is, token for token, the one that the target writes alone. **Predict:** does a draft that guesses this way keep
+# more tokens than your rule, or fewer?
 
 # %%
-from nanolm.speculative import speculate_batch
+from nanolm.engine import Engine
 
 starts = [tokenizer.encode(start) for start in ("HAMLET\n", "12 + 31:", "Enter the GHOST\n\n")]
-batch = speculate_batch(target, draft, starts, 40, gamma=4, sampling=sampling, rng=[Rng(seed) for seed in range(3)])
-for start, (_, row) in zip(starts, batch, strict=True):
-    print(f"{tokenizer.decode(start)!r:24} kept {row.accepted:2} of {row.examined} in {row.target_forwards} rounds")
+for name, seeds in (("with seeds", [0, 1, 2]), ("your rule", None)):
+    engine = Engine(target, draft=draft, gamma=4, adaptive=False)
+    texts = engine.generate(starts, 40, sampling, seeds)
+    print(f"{name:<10} {engine.metrics.n_steps} passes for {sum(map(len, texts))} tokens")
+    if seeds:
+        alone = [target.generate(start, 40, sampling, Rng(seed)) for start, seed in zip(starts, seeds, strict=True)]
+        print(f"           {'the' if texts == alone else 'NOT the'} texts that the target writes alone")
+
+# %% [markdown]
+# Fewer, usually. Two draws that use the same numbers agree with probability at least (1 - d) / (1 + d), where d is the
+# distance between p and q (half the sum of |p - q|); your rule keeps with probability 1 - d, and no rule keeps more. (Daliri
+# 2024, arXiv:2408.07978.) What the seed buys for that is a text that no draft and no neighbour can change.
 
 # %% [markdown]
 # ## Proof by machine: follow every outcome

@@ -47,7 +47,7 @@ import statistics
 import time
 
 import torch
-from nanolm.engine import simulation as batching
+from nanolm.workload import simulation as batching
 from nanolm import load
 from nanolm.budget import decode_step_time
 from nanolm.engine import Engine
@@ -225,11 +225,11 @@ figures.show(
 #
 # The more unequal the answers, the worse. Answers of chat models are very unequal.
 #
-# It lives in `nanolm/engine/simulation.py`. First the record of a run: a *timeline* with one row a step, in each row a request number
+# It lives in `nanolm/workload/simulation.py`. First the record of a run: a *timeline* with one row a step, in each row a request number
 # or None for each slot. `_steps_at_work`, which is given, maps a request to the list of steps in which it ran.
 
 # %%
-from nanolm.engine import ServingRun  # exercise: utilisation, finished_at, waited, latencies
+from nanolm.workload import ServingRun  # exercise: utilisation, finished_at, waited, latencies
 # points: 4
 # minutes: 12
 # difficulty: 1
@@ -249,7 +249,7 @@ from nanolm.engine import ServingRun  # exercise: utilisation, finished_at, wait
 # | `_take_arrived(waiting, arrivals, step, most)` | takes requests that have arrived by this step off the front of the line, at most `most` |
 
 # %%
-from nanolm.engine import simulate_static_batching  # exercise: simulate_static_batching
+from nanolm.workload import simulate_static_batching  # exercise: simulate_static_batching
 # points: 4
 # minutes: 15
 # difficulty: 2
@@ -261,7 +261,7 @@ from nanolm.engine import simulate_static_batching  # exercise: simulate_static_
 #   passes: `max(..., default=1)` does that without an `if`.
 
 # %%
-from nanolm.engine import simulate_continuous_batching  # exercise: simulate_continuous_batching
+from nanolm.workload import simulate_continuous_batching  # exercise: simulate_continuous_batching
 # points: 5
 # minutes: 20
 # difficulty: 2

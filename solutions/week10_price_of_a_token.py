@@ -561,7 +561,7 @@ for goal in (2, 5, 10):
 # How many passes each number of slots takes is known beforehand: week 6's simulator counts them. Measured are 1 slot and 8.
 
 # %%
-from nanolm.engine import simulate_continuous_batching
+from nanolm.workload import simulate_continuous_batching
 from nanolm.engine import Engine
 from nanolm.workload import replay_engine
 from nanolm.workload import all_at_once, load_trace

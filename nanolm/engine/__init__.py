@@ -1,7 +1,6 @@
 """The serving engine: requests are scheduled, run in one pass, and given their tokens.
 
-`engine` is the loop, `scheduler` decides, `model_runner` computes, `postprocess` hands out; `simulation` is the same
-without a model, slot by slot.
+`engine` is the loop, `scheduler` decides, `model_runner` computes, `token_choice` draws, `postprocess` hands out.
 """
 
 from typing import TYPE_CHECKING
@@ -10,8 +9,24 @@ from .._lazy import lazy
 
 # Written by `course build` from the files' own definitions.
 _HOMES = {
+    "admission": [
+        "Admission",
+        "LOOK_AHEAD",
+        "let_a_short_one_pass",
+        "n_shared",
+        "prompt_shares",
+    ],
     "blocking": [
         "BlockingCalls",
+    ],
+    "drafting": [
+        "DRAFTS",
+        "LookupDrafts",
+        "ModelDrafts",
+        "NoDrafts",
+        "TOKENS",
+        "VERIFICATION",
+        "needs_verification",
     ],
     "engine": [
         "Engine",
@@ -24,9 +39,10 @@ _HOMES = {
     ],
     "model_runner": [
         "ModelRunner",
-        "Outcome",
     ],
     "plain_runner": [
+        "PlainChoice",
+        "PlainLookupDrafts",
         "PlainRunner",
         "plain_model",
     ],
@@ -37,17 +53,21 @@ _HOMES = {
         "FINISH_REASONS",
         "Output",
         "Request",
+        "TO_DRAFT",
     ],
     "scheduler": [
         "Plan",
         "Scheduler",
         "Work",
     ],
-    "simulation": [
-        "Row",
-        "ServingRun",
-        "simulate_continuous_batching",
-        "simulate_static_batching",
+    "token_choice": [
+        "Outcome",
+        "TokenChoice",
+        "adjust_request",
+        "keep_right_guesses",
+        "not_finite",
+        "outcome_of",
+        "verify",
     ],
     "varlen_batch": [
         "PagedRows",
@@ -58,27 +78,44 @@ _HOMES = {
 __getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
+    from .admission import Admission as Admission
+    from .admission import LOOK_AHEAD as LOOK_AHEAD
+    from .admission import let_a_short_one_pass as let_a_short_one_pass
+    from .admission import n_shared as n_shared
+    from .admission import prompt_shares as prompt_shares
     from .blocking import BlockingCalls as BlockingCalls
+    from .drafting import DRAFTS as DRAFTS
+    from .drafting import LookupDrafts as LookupDrafts
+    from .drafting import ModelDrafts as ModelDrafts
+    from .drafting import NoDrafts as NoDrafts
+    from .drafting import TOKENS as TOKENS
+    from .drafting import VERIFICATION as VERIFICATION
+    from .drafting import needs_verification as needs_verification
     from .engine import Engine as Engine
     from .metrics import EngineMetrics as EngineMetrics
     from .metrics import RequestMetrics as RequestMetrics
     from .metrics import StepRecord as StepRecord
     from .metrics import summary as summary
     from .model_runner import ModelRunner as ModelRunner
-    from .model_runner import Outcome as Outcome
+    from .plain_runner import PlainChoice as PlainChoice
+    from .plain_runner import PlainLookupDrafts as PlainLookupDrafts
     from .plain_runner import PlainRunner as PlainRunner
     from .plain_runner import plain_model as plain_model
     from .postprocess import Postprocessor as Postprocessor
     from .request import FINISH_REASONS as FINISH_REASONS
     from .request import Output as Output
     from .request import Request as Request
+    from .request import TO_DRAFT as TO_DRAFT
     from .scheduler import Plan as Plan
     from .scheduler import Scheduler as Scheduler
     from .scheduler import Work as Work
-    from .simulation import Row as Row
-    from .simulation import ServingRun as ServingRun
-    from .simulation import simulate_continuous_batching as simulate_continuous_batching
-    from .simulation import simulate_static_batching as simulate_static_batching
+    from .token_choice import Outcome as Outcome
+    from .token_choice import TokenChoice as TokenChoice
+    from .token_choice import adjust_request as adjust_request
+    from .token_choice import keep_right_guesses as keep_right_guesses
+    from .token_choice import not_finite as not_finite
+    from .token_choice import outcome_of as outcome_of
+    from .token_choice import verify as verify
     from .varlen_batch import PagedRows as PagedRows
     from .varlen_batch import Segment as Segment
     from .varlen_batch import VarlenBatch as VarlenBatch

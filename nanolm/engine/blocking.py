@@ -8,7 +8,13 @@ from .request import Output, Request
 
 
 class _Engine(Protocol):
-    """What the calls need of an engine."""
+    """What the calls need of an engine.
+
+    Attributes:
+        _undelivered: outputs of other requests, which the next `step` returns.
+    """
+
+    _undelivered: list[Output]
 
     def add_request(
         self,
@@ -24,7 +30,7 @@ class _Engine(Protocol):
         """Return a request that has not ended."""
         ...
 
-    def step(self) -> list[Output]:
+    def _pass(self) -> list[Output]:
         """Run one pass."""
         ...
 
@@ -63,7 +69,7 @@ class BlockingCalls:
             for prompt, limit, seed in zip(prompts, limits, each_seed, strict=True):
                 requests.append(self.request(self.add_request(prompt, limit, sampling, seed)))
             while any(request.finish_reason is None for request in requests):
-                self.step()
+                _serve(self, requests)
                 for request in requests:
                     request.raise_error()
         finally:
@@ -92,6 +98,12 @@ class BlockingCalls:
                 request.raise_error()
                 if request.finish_reason is not None:
                     return
-                self.step()
+                _serve(self, [request])
         finally:
             self.abort(request.id)
+
+
+def _serve(engine: _Engine, mine: Sequence[Request]) -> None:
+    """Run one pass, and keep what it brings others for whoever steps next."""
+    ids = {request.id for request in mine}
+    engine._undelivered += [output for output in engine._pass() if output.id not in ids]

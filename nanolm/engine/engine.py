@@ -13,18 +13,19 @@ from functools import partial
 from .._require import require_count
 from ..cache.kinds import CacheKind
 from ..model.decoder import NanoLM, check_prompts
-from ..paging.blocks import BlockAllocator
+from ..paging.counted_radix_cache import CountedRadixCache
 from ..paging.host_blocks import HostBlocks
-from ..paging.radix_cache import RadixCache
+from ..paging.watched import WatchedAllocator
 from ..sampling.params import SamplingParams
 from ..sampling.rng import Rng
 from .blocking import BlockingCalls
 from .metrics import EngineMetrics, RequestMetrics, StepRecord, summary
-from .model_runner import ModelRunner, Outcome
+from .model_runner import ModelRunner
 from .plain_runner import PlainRunner
 from .postprocess import Postprocessor
 from .request import Output, Request
 from .scheduler import Plan, Scheduler
+from .token_choice import Outcome
 
 _MANY_RECORDS = 100_000
 
@@ -41,8 +42,13 @@ class Engine(BlockingCalls):
         prefix_cache: whether equal beginnings of prompts are computed once.
         host_blocks: blocks of CPU memory for what the prefix cache has to evict.
         cache_kind: "float", the model's own dtype; "int8" or "float8", a byte a number.
-        draft: proposes tokens for every request: a smaller model of the same vocabulary, or "prompt-lookup".
-        gamma: tokens to draft a pass.
+        draft: proposes tokens for every request: a smaller model of the same vocabulary, or "prompt-lookup". A
+            model's keys and values lie in the same blocks, and cache_bytes is for both.
+        gamma: most tokens to draft for a request and pass.
+        adaptive: draft fewer, or none, where measured times and acceptance say that it does not pay; False always
+            drafts gamma.
+        reserve: share of the blocks that newcomers leave free for the answers of those who run, 0 to below 1.
+        max_overtakes: how many short requests may go before one that waits (`admission`); 0: first come, first served.
         plain: compute with the functions that the lessons teach alone, request by request: slower, and the same.
         clock: returns seconds; for tests.
 
@@ -68,24 +74,34 @@ class Engine(BlockingCalls):
         cache_kind: CacheKind = "float",
         draft: NanoLM | str | None = None,
         gamma: int = 4,
+        adaptive: bool = True,
+        reserve: float = 0.25,
+        max_overtakes: int = 4,
         plain: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        if not 0 <= reserve < 1:
+            raise ValueError(f"reserve is {reserve}; it is a share of the blocks, 0 or more and below 1")
         if n_blocks is None:
             require_count(1, cache_bytes=cache_bytes)
-            n_blocks = max(1, cache_bytes // model.new_paged_cache(1, block_size, cache_kind).block_bytes)
+            models = [each for each in (model, draft) if isinstance(each, NanoLM)]
+            of_a_block = sum(each.new_paged_cache(1, block_size, cache_kind).block_bytes for each in models)
+            n_blocks = max(1, cache_bytes // of_a_block)
         self.model, self.clock = model, clock
         self.cache = model.new_paged_cache(n_blocks, block_size, cache_kind)
-        self.runner = (PlainRunner if plain else ModelRunner)(model, self.cache, draft, gamma, cache_kind, clock)
-        allocator = BlockAllocator(n_blocks)
+        drafting = draft, gamma, adaptive, max_tokens_per_step, cache_kind
+        self.runner = (PlainRunner if plain else ModelRunner)(model, self.cache, *drafting, clock)
+        allocator = WatchedAllocator(n_blocks)
         host = HostBlocks(self.cache, host_blocks) if host_blocks else None
-        prefix = RadixCache(allocator, block_size, host) if prefix_cache else None
-        scheduler = Scheduler(allocator, block_size, max_running, max_tokens_per_step, prefix)
+        prefix = CountedRadixCache(allocator, block_size, host) if prefix_cache else None
+        limits = max_running, max_tokens_per_step
+        scheduler = Scheduler(allocator, block_size, *limits, prefix, int(reserve * n_blocks), max_overtakes)
         self.records: deque[StepRecord] = deque(maxlen=_MANY_RECORDS)
         self._requests: dict[int, Request] = {}
-        self._postprocess = Postprocessor(self._requests, scheduler, self.cache, clock)
+        self._postprocess = Postprocessor(self._requests, scheduler, self.runner, clock)
+        self.scheduler = scheduler
         self._ids = itertools.count()
-        self._copies: list[tuple[int, int]] = []
+        self._undelivered: list[Output] = []
 
     @property
     def scheduler(self) -> Scheduler:
@@ -95,17 +111,23 @@ class Engine(BlockingCalls):
     @scheduler.setter
     def scheduler(self, scheduler: Scheduler) -> None:
         self._postprocess.scheduler = scheduler
+        self.runner.drafts.watch(scheduler.allocator)
 
     @property
     def has_work(self) -> bool:
-        """Whether any request is waiting or running."""
-        return bool(self._requests)
+        """Whether any request is waiting or running, or has an output that `step` has not returned yet."""
+        return bool(self._requests or self._undelivered)
 
     @property
     def metrics(self) -> EngineMetrics:
         """The passes so far, summed up."""
-        prefix = self.scheduler.prefix
-        return summary(self.records, self.scheduler.max_running, prefix.statistics.hit_rate if prefix else 0.0)
+        parts, prefix, control = {}, self.scheduler.prefix, self.runner.control
+        if prefix is not None:
+            parts["hit_rate"] = prefix.statistics.hit_rate
+        if control is not None:
+            parts |= {"speculation_gain": control.gain, "is_speculating": control.is_on}
+            parts["acceptance_rate"] = control.n_accepted / control.n_drafted if control.n_drafted else float("nan")
+        return summary(self.records, self.scheduler.max_running, **parts)
 
     def request(self, request_id: int) -> Request:
         """Return a request that has not ended; for looking.
@@ -130,32 +152,67 @@ class Engine(BlockingCalls):
         Args:
             prompt: token ids, at least one.
             max_new_tokens: most tokens to write, at least one.
-            sampling: temperature, top-k, top-p and end tokens; None means greedy.
-            seed: of the request's own randomness; with the same seed it writes the same text in any batch.
+            sampling: how tokens are chosen, and which end it; None means greedy.
+            seed: of the request's own randomness; with the same seed it writes the same text in any batch, with
+                drafts or without: that of `NanoLM.generate` with Rng(seed).
             stop: called with the new tokens so far after each; True ends the request.
 
         Raises:
             ValueError: an empty prompt, a token outside the vocabulary, max_new_tokens below 1, or a text that is
                 longer than the context or than the whole pool. No other request is touched by that.
         """
-        require_count(1, max_new_tokens=max_new_tokens)
-        check_prompts([prompt], max_new_tokens, self.model.config)
-        sampling = sampling or SamplingParams(temperature=0.0)
-        ends = sampling.ends(self.model.config.eos_token_ids)
-        request = Request(list(prompt), len(prompt), max_new_tokens, sampling, ends, stop)
+        request = self._new(prompt, max_new_tokens, sampling, stop)
         self._enter(request, seed, self.scheduler.add)
         return request.id
 
-    def fork(self, request_id: int, seed: int | None = None) -> int:
+    def add_group(
+        self,
+        prompt: Sequence[int],
+        max_new_tokens: int,
+        sampling: SamplingParams | None = None,
+        seeds: Sequence[int | None] = (None,),
+        stops: Sequence[Callable[[list[int]], bool] | None] | None = None,
+    ) -> list[int]:
+        """Take several requests of one prompt, one a seed; return their numbers. The prompt runs once.
+
+        The first runs it, and the others are forked from it then: they hold its blocks until they write into them.
+        Where more than max_running would run, the others wait their turn as any request.
+
+        Args:
+            stops: one condition a request; None means none.
+
+        Raises:
+            ValueError: what `add_request` refuses, no seeds, not one stop condition a seed. Then none is taken.
+        """
+        stops = [None] * len(seeds) if stops is None else stops
+        if not seeds or len(stops) != len(seeds):
+            raise ValueError(f"seeds has {len(seeds)} entries and stops {len(stops)}; give one of each a request")
+        first, *others = [self._new(prompt, max_new_tokens, sampling, stop) for stop in stops]
+        for seed in seeds:
+            Rng(seed)  # what it refuses, before anybody is taken
+        self._enter(first, seeds[0], self.scheduler.add)
+        for request, seed in zip(others, seeds[1:], strict=True):
+            request.leader = first
+            self._enter(request, seed, first.followers.append)
+        return [request.id for request in (first, *others)]
+
+    def fork(self, request_id: int, seed: int | None = None, stop: Callable[[list[int]], bool] | None = None) -> int:
         """Let a second request run on from where a running one is, with an rng of its own; return its number.
 
         Both hold the same blocks until they write into them.
 
+        Args:
+            stop: the second one's own stop condition; must be given where the first has one, which may keep a state.
+
         Raises:
-            ValueError: no such request, or it is not running, or no more may run.
+            ValueError: no such request, or it is not running, or no more may run; no stop condition where one is due.
         """
         original = self.request(request_id)
-        twin = original.twin()
+        if original.stop is not None and stop is None:
+            raise ValueError(
+                f"stop is None, and request {request_id} has a stop condition: give the fork one of its own"
+            )
+        twin = original.twin(stop)
         self._enter(twin, seed, partial(self.scheduler.fork, original))
         twin.metrics.admitted_at = twin.metrics.arrived_at
         return twin.id
@@ -166,7 +223,15 @@ class Engine(BlockingCalls):
             self._postprocess.finish(self._requests[request_id], "abort")
 
     def step(self) -> list[Output]:
-        """Run one pass; return what it brought each request that got tokens or ended. Empty when there is no work."""
+        """Run one pass; return what it brought each request that got tokens or ended. Empty when there is no work.
+
+        Outputs that came while `generate` or `stream` ran, for requests that are not theirs, are returned first.
+        """
+        outputs = self._pass() if self._requests else []
+        held, self._undelivered = self._undelivered, []
+        return held + outputs
+
+    def _pass(self) -> list[Output]:
         started = self.clock()
         plan = self._schedule(started)
         if not plan.work:
@@ -177,31 +242,50 @@ class Engine(BlockingCalls):
         self.records.append(record.done(self.clock(), outputs))
         return outputs
 
+    def _new(
+        self,
+        prompt: Sequence[int],
+        max_new_tokens: int,
+        sampling: SamplingParams | None,
+        stop: Callable[[list[int]], bool] | None,
+    ) -> Request:
+        require_count(1, max_new_tokens=max_new_tokens)
+        check_prompts([prompt], max_new_tokens, self.model.config)
+        if stop is not None and not callable(stop):
+            raise ValueError(f"stop is {stop!r}; it must be a function of the new tokens, or None")
+        sampling = sampling or SamplingParams(temperature=0.0)
+        sampling.check_vocabulary(self.model.config.vocab_size)
+        ends = sampling.ends(self.model.config.eos_token_ids)
+        return Request(list(prompt), len(prompt), max_new_tokens, sampling, ends, stop)
+
     def _enter(self, request: Request, seed: int | None, schedule: Callable[[Request], None]) -> None:
         """Number a request and give it what is the engine's to give, if the scheduler takes it."""
-        request.id, request.rng, request.metrics = next(self._ids), Rng(seed), RequestMetrics(self.clock())
-        request.draft_source = self.runner.draft_source(request.sampling, request.n_prompt + request.max_new_tokens)
+        request.rng, request.has_seed, request.metrics = Rng(seed), seed is not None, RequestMetrics(self.clock())
         schedule(request)
+        request.id = next(self._ids)
         self._requests[request.id] = request
 
     def _schedule(self, now: float) -> Plan:
-        """Draft, and plan a pass over what is pending then."""
-        self.runner.propose(self.scheduler.running, self.scheduler.max_tokens_per_step)
-        plan = self.scheduler.schedule()
+        """Plan drafts, and a pass over what is pending then; if that fails, whoever has places begins anew."""
+        self.runner.plan(self.scheduler.running, self.scheduler.max_tokens_per_step)
+        try:
+            plan = self.scheduler.schedule()
+        except BaseException:
+            self.scheduler.cancel()
+            raise
         for request in plan.admitted:
-            if request.metrics.admitted_at is None:
-                request.metrics.admitted_at = now
+            request.metrics.admitted(now, request.n_computed)
         return plan
 
     def _run(self, plan: Plan) -> tuple[list[Outcome], float]:
         """Compute a pass; if that fails, leave everything as it was before, so that it can be tried again."""
-        self._copies += plan.copies
+        copied = False
         try:
-            # Made before anything is written, so that after a pass that failed here they can be made again.
-            self.cache.copy_blocks(self._copies)
-            self._copies = []
+            self.runner.copy_blocks(plan.copies)
+            copied = True
             return self.runner.run(plan.work)
         except BaseException:
-            for request, _ in plan.work:
-                self.scheduler.complete(request, request.n_computed)
+            if not copied:
+                self.scheduler.cancel_copies(plan)
+            self.scheduler.cancel(plan)
             raise

@@ -23,8 +23,9 @@ class RequestMetrics:
         admitted_at: when it first got blocks; None while it waits.
         token_times: when each of its new tokens was there. Tokens of one pass share a time.
         finished_at: when it ended, for whatever reason; None before.
-        n_prefix_tokens: prompt tokens that the prefix cache had.
+        n_prefix_tokens: prompt tokens that the prefix cache had when it was first admitted.
         n_preemptions: how often it was preempted: its blocks were taken and it began anew.
+        n_resumed_tokens: tokens that the prefix cache still had when it began anew.
     """
 
     arrived_at: float
@@ -33,6 +34,14 @@ class RequestMetrics:
     finished_at: float | None = None
     n_prefix_tokens: int = 0
     n_preemptions: int = 0
+    n_resumed_tokens: int = 0
+
+    def admitted(self, at: float, n_cached: int) -> None:
+        """Note an admission, the first or one after a preemption, and the tokens that were cached then."""
+        if self.admitted_at is None:
+            self.admitted_at, self.n_prefix_tokens = at, n_cached
+        else:
+            self.n_resumed_tokens += n_cached
 
     @property
     def queue_seconds(self) -> float:
@@ -76,6 +85,8 @@ class StepRecord:
         n_blocks_used: blocks that requests or the prefix cache hold.
         n_blocks_cached: those of them that the prefix cache holds, alone or beside requests.
         n_preempted: requests that were preempted.
+        n_again_tokens: tokens run that had been run before: a preemption took their keys and values.
+        n_drafted_tokens: drafted tokens checked.
     """
 
     at: float
@@ -89,6 +100,8 @@ class StepRecord:
     n_blocks_used: int
     n_blocks_cached: int
     n_preempted: int
+    n_again_tokens: int = 0
+    n_drafted_tokens: int = 0
 
     @classmethod
     def of(cls, plan: "Plan", scheduler: "Scheduler", at: float, model_seconds: float) -> "StepRecord":
@@ -101,6 +114,8 @@ class StepRecord:
             n_prefill_tokens=n_prefill,
             n_decode_tokens=sum(n for _, n in plan.work) - n_prefill,
             n_new_tokens=0,
+            n_again_tokens=sum(request.n_again(n) for request, n in plan.work),
+            n_drafted_tokens=sum(max(0, request.n_drafted_in(n)) for request, n in plan.work),
             n_running=len(scheduler.running),
             n_waiting=len(scheduler.waiting),
             n_blocks_used=scheduler.allocator.n_used,
@@ -125,8 +140,13 @@ class EngineMetrics:
         mean_running: requests a pass, on average.
         utilisation: mean_running over max_running.
         n_preemptions: times a request was preempted.
+        again_share: share of the tokens run that had been run before.
         peak_blocks: most blocks held at a time, the prefix cache's own included.
-        hit_rate: share of the tokens looked up that the prefix cache had; 0 without one.
+        hit_rate: share of the tokens of newcomers that the prefix cache had; 0 without one. What a preempted request
+            finds again of its own is no hit.
+        acceptance_rate: share of the drafted tokens that became text; NaN without any.
+        speculation_gain: predicted speed with drafts over that without, for the last pass; NaN before it can be told.
+        is_speculating: whether tokens are being drafted; False too where it was switched off because it does not pay.
     """
 
     n_steps: int
@@ -136,16 +156,25 @@ class EngineMetrics:
     mean_running: float
     utilisation: float
     n_preemptions: int
+    again_share: float
     peak_blocks: int
-    hit_rate: float
+    hit_rate: float = 0.0
+    acceptance_rate: float = float("nan")
+    speculation_gain: float = float("nan")
+    is_speculating: bool = False
 
 
-def summary(records: Sequence[StepRecord], max_running: int, hit_rate: float = 0.0) -> EngineMetrics:
-    """Return the sums and means over passes; without any, zeros."""
+def summary(records: Sequence[StepRecord], max_running: int, **of_the_parts: float) -> EngineMetrics:
+    """Return the sums and means over passes; without any, zeros.
+
+    Args:
+        of_the_parts: what the prefix cache and the draft have counted themselves, by their names in EngineMetrics.
+    """
     if not records:
-        return EngineMetrics(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, hit_rate)
+        return EngineMetrics(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0.0, 0, **of_the_parts)
     seconds = sum(record.seconds for record in records)
     mean_running = statistics.fmean(record.n_running for record in records)
+    n_run = sum(record.n_prefill_tokens + record.n_decode_tokens for record in records)
     return EngineMetrics(
         n_steps=len(records),
         seconds=seconds,
@@ -154,8 +183,9 @@ def summary(records: Sequence[StepRecord], max_running: int, hit_rate: float = 0
         mean_running=mean_running,
         utilisation=mean_running / max_running,
         n_preemptions=sum(record.n_preempted for record in records),
+        again_share=sum(record.n_again_tokens for record in records) / n_run if n_run else 0.0,
         peak_blocks=max(record.n_blocks_used for record in records),
-        hit_rate=hit_rate,
+        **of_the_parts,
     )
 
 

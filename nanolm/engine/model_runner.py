@@ -1,7 +1,6 @@
 """The half of the engine that computes: drafts, the pass of the model, and the choice of tokens. It keeps no books."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,25 +9,13 @@ from .._require import require_count
 from ..cache.kinds import CacheKind
 from ..model.decoder import NanoLM
 from ..paging.paged_cache import PagedKVCache
-from ..sampling.params import SamplingParams
-from ..sampling.rng import draw_rows
-from ..speculative.acceptance import verify_draft
-from ..speculative.drafts import ModelDraft, PromptLookupDraft
+from ..speculative.adaptive import AdaptiveGamma
 from ..speculative.generate import check_draft
+from .drafting import LookupDrafts, ModelDrafts, NoDrafts
 from .request import Request
 from .scheduler import Work
+from .token_choice import Outcome, TokenChoice, not_finite
 from .varlen_batch import Segment, VarlenBatch
-
-
-class Outcome(NamedTuple):
-    """What a pass brought a request, of whose pending tokens it ran n_tokens.
-
-    `new` are its new tokens, none after a chunk of a prompt; None where its logits are NaN or infinite.
-    """
-
-    request: Request
-    n_tokens: int
-    new: list[int] | None
 
 
 class ModelRunner:
@@ -39,12 +26,16 @@ class ModelRunner:
         cache: the pool of blocks.
         draft: a smaller model of the same vocabulary, "prompt-lookup", or None.
         gamma: most tokens to draft for a request and pass.
-        cache_kind: how a draft model's own cache keeps its numbers.
+        adaptive: whether drafting stops where it does not pay.
+        max_tokens: most tokens a pass, also of a draft model.
+        cache_kind: how keys and values are kept.
         clock: returns seconds.
 
     Raises:
         ValueError: a draft of another vocabulary or another name; gamma below 1.
     """
+
+    fast = True
 
     def __init__(
         self,
@@ -52,55 +43,74 @@ class ModelRunner:
         cache: PagedKVCache,
         draft: NanoLM | str | None,
         gamma: int,
+        adaptive: bool,
+        max_tokens: int,
         cache_kind: CacheKind,
         clock: Callable[[], float],
     ) -> None:
         _check(draft, model, gamma)
-        self.model, self.cache, self.draft, self.gamma = model, cache, draft, gamma
-        self.cache_kind: CacheKind = cache_kind
-        self.clock = clock
+        self.model, self.cache, self.clock = model, cache, clock
+        self.control = AdaptiveGamma(gamma, adaptive) if draft is not None else None
+        self.drafts = self._drafts(draft, cache_kind, max_tokens)
 
-    def draft_source(self, sampling: SamplingParams, capacity: int) -> ModelDraft | PromptLookupDraft | None:
-        """Return what proposes tokens for one request of at most `capacity` tokens; None without a draft."""
-        if isinstance(self.draft, NanoLM):
-            return ModelDraft(self.draft, sampling, capacity, self.cache_kind)
-        return PromptLookupDraft(self.model.config.vocab_size) if self.draft is not None else None
+    def _drafts(self, draft: NanoLM | str | None, cache_kind: CacheKind, max_tokens: int) -> NoDrafts:
+        if self.control is None:
+            return NoDrafts()
+        if not isinstance(draft, NanoLM):
+            return LookupDrafts(self.control)
+        size = self.cache.n_blocks, self.cache.block_size, cache_kind
+        return ModelDrafts(draft, *size, self.control, max_tokens, self.forward_segments, self.clock)
 
-    def propose(self, running: Sequence[Request], max_tokens: int) -> None:
-        """Draft the next tokens of each request that decodes, as many as fit into a pass beside the others."""
-        if self.draft is None:
-            return
+    def plan(self, running: Sequence[Request], max_tokens: int) -> None:
+        """Let each request that decodes have a draft in the next pass, as many tokens as fit beside the others."""
         decoding = [request for request in running if request.is_decoding]
-        room = max_tokens - len(decoding)
-        for request in decoding:
-            source, gamma = request.draft_source, min(self.gamma, request.n_left - 1, room)
-            request.draft = []
-            if source is None or gamma < 1:
-                continue
-            # It may have read drafts that were refused, or that have never been run: a pass failed, blocks were lost.
-            source.truncate(min(request.n_computed, source.length))
-            request.draft, request.draft_probs = source.propose(request.tokens, gamma, request.rng)
-            room -= len(request.draft)
+        self.drafts.plan(decoding, max_tokens - len(decoding))
+
+    def copy_blocks(self, copies: list[tuple[int, int]]) -> None:
+        """Copy blocks, (from, to), of the cache and of what the draft keeps."""
+        self.cache.copy_blocks(copies)
+        self.drafts.copy_blocks(copies)
+
+    def clear_blocks(self, blocks: list[int]) -> None:
+        """Fill blocks with zeros, those of the draft as well."""
+        self.cache.clear_blocks(blocks)
+        self.drafts.clear_blocks(blocks)
 
     def run(self, work: Sequence[Work]) -> tuple[list[Outcome], float]:
-        """Run one pass; return what it brought each request, in order, and the seconds that the model took."""
+        """Run one pass; return what it brought each request, in order, and the seconds that the target took."""
+        work = self.drafts.propose(work)
+        started = self.clock()
         logits, seconds = self.forward(work)
+        outcomes = self.outcomes(work, logits)
+        self.count(outcomes, self.clock() - started)
+        return outcomes, seconds
+
+    def count(self, outcomes: Sequence[Outcome], seconds: float) -> None:
+        """Tell the control of the drafts how they fared, and how long the target took to check them and draw."""
+        if self.control is None:
+            return
+        for request, n, new, *_ in outcomes:
+            if new:
+                n_drafted = request.n_drafted_in(n)
+                self.control.count(request.draft_wish, n_drafted, min(n_drafted, len(new)), len(new) - 1)
+        if all(request.is_decoding for request, *_ in outcomes):
+            self.control.time_target(sum(n for _, n, *_ in outcomes), seconds)
+
+    def outcomes(self, work: Sequence[Work], logits: Tensor, choice: TokenChoice | None = None) -> list[Outcome]:
+        """Return what a pass brought each request, and its followers behind it."""
         finite = torch.isfinite(logits.amax(-1)).tolist()  # a row of -inf only, a NaN or an infinity: no finite largest
-        new: dict[Request, list[int] | None] = {}
-        rows: dict[Request, int] = {}
-        start = 0
+        choice, start = choice or TokenChoice(), 0
         for request, n in work:
-            n_drafted = request.n_drafted_in(n)
-            stop = start + max(1, n_drafted + 1)
+            stop = start + max(1, request.n_drafted_in(n) + 1)
             if not all(finite[start:stop]):
-                new[request] = None
-            elif n_drafted > 0:
-                new[request] = self._verify(request, logits[start:stop])
-            elif n_drafted == 0:
-                rows[request] = start
+                choice.refuse(request, n, not_finite(request.n_computed + n))
+            elif request.n_drafted_in(n) < 0:
+                choice.outcomes.append(Outcome(request, n, []))
+            else:
+                for each in (request, *request.followers):
+                    choice.add(each, n, logits[start:stop])
             start = stop
-        new |= {request: [token] for request, token in _choose(rows, logits).items()}
-        return [Outcome(request, n, new.get(request, [])) for request, n in work], seconds
+        return choice.made()
 
     def forward(self, work: Sequence[Work]) -> tuple[Tensor, float]:
         """Run the model over every request's next pending tokens, the last of them drafted.
@@ -115,41 +125,17 @@ class ModelRunner:
             # The end of a chunk gets logits too, only to see that they are finite: no NaN may enter the prefix cache.
             n_scored = max(1, request.n_drafted_in(n) + 1)
             segments.append(Segment(pending, request.n_computed, request.table, n_scored))
-        return self.forward_segments(segments)
+        return self.forward_segments(self.model, self.cache, segments)
 
     @torch.inference_mode()
-    def forward_segments(self, segments: Sequence[Segment], one_by_one: bool = False) -> tuple[Tensor, float]:
-        """Run the model over the segments; return the logits that they ask for, (rows, V), and the seconds it took."""
-        batch = VarlenBatch(self.cache, segments, one_by_one)
+    def forward_segments(self, model: NanoLM, cache: PagedKVCache, segments: Sequence[Segment]) -> tuple[Tensor, float]:
+        """Run a model over segments; return the logits that they ask for, (rows, V), and the seconds it took."""
+        batch = VarlenBatch(cache, segments, one_by_one=not self.fast)
         started = self.clock()
-        logits = self.model(batch.tokens, batch, batch.scored)[0]
+        logits = model(batch.tokens, batch, batch.scored)[0]
         if logits.device.type == "cuda":
             torch.cuda.synchronize()
         return logits, self.clock() - started
-
-    def _verify(self, request: Request, logits: Tensor) -> list[int]:
-        drafted = request.draft[: len(logits) - 1]
-        probs = request.sampling.probs(logits.to("cpu", torch.float64))
-        return verify_draft(probs, request.draft_probs[: len(drafted)], drafted, request.rng)
-
-
-def _choose(rows: dict[Request, int], logits: Tensor) -> dict[Request, int]:
-    """Return one token a request, each by its own rules and rng; requests with equal rules are done together.
-
-    `sample_next` for many: the same tokens as from one row after the other.
-    """
-    tokens: dict[Request, int] = {}
-    groups: dict[SamplingParams, list[Request]] = {}
-    for request in rows:
-        groups.setdefault(request.sampling, []).append(request)
-    for sampling, members in groups.items():
-        mine = logits[[rows[request] for request in members]]  # (members, V)
-        if sampling.temperature == 0:
-            drawn = mine.max(-1).indices.tolist()  # the first among equals
-        else:
-            drawn = draw_rows(sampling.probs(mine).cpu(), [request.rng for request in members])
-        tokens |= dict(zip(members, drawn, strict=True))
-    return tokens
 
 
 def _check(draft: NanoLM | str | None, model: NanoLM, gamma: int) -> None:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from ..paging.paged_cache import PagedKVCache
-from .model_runner import Outcome
+from .model_runner import ModelRunner
 from .request import Output, Request
 from .scheduler import Scheduler
+from .token_choice import Outcome
 
 
 class Postprocessor:
@@ -17,49 +17,81 @@ class Postprocessor:
     """
 
     def __init__(
-        self, requests: dict[int, Request], scheduler: Scheduler, cache: PagedKVCache, clock: Callable[[], float]
+        self, requests: dict[int, Request], scheduler: Scheduler, runner: ModelRunner, clock: Callable[[], float]
     ) -> None:
-        self.requests, self.scheduler, self.cache, self.clock = requests, scheduler, cache, clock
+        self.requests, self.scheduler, self.runner, self.clock = requests, scheduler, runner, clock
 
     def __call__(self, outcomes: Sequence[Outcome]) -> list[Output]:
         """Give every request its tokens, and count what is in the cache now."""
         outputs = []
-        for request, n, new in outcomes:
-            if new is None:
-                outputs += self._retry_or_fail(request, n)
-            elif not new:  # a chunk of a prompt
-                self.scheduler.complete(request, request.n_computed + n)
+        for outcome in self._with_followers(outcomes):
+            if outcome.new is None:
+                outputs += self._retry_or_fail(outcome)
+            elif not outcome.new:  # a chunk of a prompt
+                self.scheduler.complete(outcome.request, outcome.request.n_computed + outcome.n_tokens)
             else:
-                outputs.append(self._write(request, new))
+                outputs.append(self._write(outcome))
         return outputs
 
     def finish(self, request: Request, reason: str, error: str | None = None) -> None:
-        """Note why a request has ended, and dismiss it."""
+        """Note why a request has ended, and dismiss it; who follows it is served without it."""
         request.finish(reason, self.clock(), error)
-        self.scheduler.remove(request)
+        if request.leader is not None:
+            request.leader.followers.remove(request)
+        else:
+            self.scheduler.remove(request)
+            self._go_on_without(request)
         del self.requests[request.id]
 
-    def _write(self, request: Request, new: Sequence[int]) -> Output:
+    def _with_followers(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
+        """Fork the followers whose first token is there; return the outcomes of all that run."""
+        served = []
+        for outcome in outcomes:
+            request, leader = outcome.request, outcome.request.leader
+            if leader is not None:
+                leader.followers.remove(request)
+                request.leader = None
+                if len(self.scheduler.running) >= self.scheduler.max_running:
+                    self.scheduler.add(request)  # it waits, and will draw the same token again
+                    continue
+                self.scheduler.fork(leader, request)
+                request.metrics.admitted(self.clock(), leader.metrics.n_prefix_tokens)
+            served.append(outcome)
+        return served
+
+    def _go_on_without(self, leader: Request) -> None:
+        """Let the first follower of a request that has ended before its prompt had run take its place."""
+        if leader.followers:
+            first, *others = leader.followers
+            leader.followers, first.followers, first.leader = [], others, None
+            for other in others:
+                other.leader = first
+            self.scheduler.add(first)
+            self.scheduler.waiting.rotate(1)  # it has waited as long as the other
+
+    def _write(self, outcome: Outcome) -> Output:
         """Add new tokens to the text; all but the last of them, which no pass has read, are in the cache already."""
+        request = outcome.request
         try:
-            added = request.write(new, self.clock())
+            added = request.write(outcome.new or (), self.clock())
         except Exception as error:  # its stop condition is the caller's code; it must not take the others down
             return self._fail(request, f"the stop condition raised {error!r}; the request was ended")
+        logprobs = None if outcome.logprobs is None else outcome.logprobs[: len(added)]
         self.scheduler.complete(request, len(request.tokens) - 1)
         if request.finish_reason is None:
-            return Output(request.id, added)
+            return Output(request.id, added, logprobs=logprobs)
         self.finish(request, request.finish_reason)
-        return Output(request.id, added, request.finish_reason, metrics=request.metrics)
+        return Output(request.id, added, request.finish_reason, metrics=request.metrics, logprobs=logprobs)
 
-    def _retry_or_fail(self, request: Request, n: int) -> list[Output]:
-        """End a request whose logits are NaN or infinite; if its draft may be to blame, run it again without."""
-        if request.n_drafted_in(n) > 0:
+    def _retry_or_fail(self, outcome: Outcome) -> list[Output]:
+        """End a request that can have no token; if its draft may be to blame, run it again without."""
+        request = outcome.request
+        if request.n_drafted_in(outcome.n_tokens) > 0:
             self._clean_blocks(request)
             self.scheduler.preempt(request)
-            request.draft_source = None
+            request.may_draft = False
             return []
-        n_read = request.n_computed + n
-        return [self._fail(request, f"the logits after token {n_read} hold NaN or infinity; the request was ended")]
+        return [self._fail(request, f"{outcome.error}; the request was ended")]
 
     def _fail(self, request: Request, why: str) -> Output:
         """End a request that cannot go on."""
@@ -70,4 +102,4 @@ class Postprocessor:
     def _clean_blocks(self, request: Request) -> None:
         """Put zeros into the blocks that nobody else holds, before the next one gets them."""
         references = self.scheduler.allocator.references
-        self.cache.clear_blocks([block for block in request.table.blocks if references(block) == 1])
+        self.runner.clear_blocks([block for block in request.table.blocks if references(block) == 1])

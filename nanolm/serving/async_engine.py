@@ -201,8 +201,7 @@ class AsyncEngine:
 
     def _add(self, group: RequestGroup) -> None:
         try:
-            for arguments in group.requests:
-                group.ids.append(self.engine.add_request(**arguments))
+            self._take(group)
         except Exception as error:
             for i in group.ids:
                 self.engine.abort(i)
@@ -210,6 +209,17 @@ class AsyncEngine:
             return
         self._where |= {i: (group, index) for index, i in enumerate(group.ids)}
         self._post(self._settle, group, None)
+
+    def _take(self, group: RequestGroup) -> None:
+        """Hand a group's requests to the engine; answers to one prompt run it once."""
+        own = [{name: each.get(name) for name in ("seed", "stop")} for each in group.requests]
+        common = [{name: each[name] for name in each if name not in ("seed", "stop")} for each in group.requests]
+        if len(common) > 1 and all(each == common[0] for each in common):
+            seeds, stops = ([each[name] for each in own] for name in ("seed", "stop"))
+            group.ids += self.engine.add_group(**common[0], seeds=seeds, stops=stops)
+            return
+        for arguments in group.requests:
+            group.ids.append(self.engine.add_request(**arguments))
 
     def _abort(self, group: RequestGroup, why: str | None) -> None:
         going = [i for i in group.ids if i in self._where]

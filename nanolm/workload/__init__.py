@@ -17,6 +17,12 @@ _HOMES = {
         "Replay",
         "replay_engine",
     ],
+    "simulation": [
+        "Row",
+        "ServingRun",
+        "simulate_continuous_batching",
+        "simulate_static_batching",
+    ],
     "trace": [
         "Arrival",
         "RECORDED",
@@ -39,6 +45,10 @@ if TYPE_CHECKING:
     from .replay import EXACTLY as EXACTLY
     from .replay import Replay as Replay
     from .replay import replay_engine as replay_engine
+    from .simulation import Row as Row
+    from .simulation import ServingRun as ServingRun
+    from .simulation import simulate_continuous_batching as simulate_continuous_batching
+    from .simulation import simulate_static_batching as simulate_static_batching
     from .trace import Arrival as Arrival
     from .trace import RECORDED as RECORDED
     from .trace import Trace as Trace

@@ -86,7 +86,7 @@ class Trace(Sequence[Arrival]):
     def steps(self, step_seconds: float) -> list[int]:
         """Return for each arrival the first step in which it can run, if step i begins after i · step_seconds.
 
-        `nanolm.engine.simulation` takes arrivals in this form.
+        `nanolm.workload.simulation` takes arrivals in this form.
 
         Raises:
             ValueError: step_seconds not above 0.

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from course.figures import LINES, draw_timeline, image_html
-from nanolm.engine import ServingRun
+from nanolm.workload import ServingRun
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from poison import DraftsPoison, poisoned_model
+from poison import draft_poison, poisoned_model
 from refusal import assert_refuses
 from tiny_models import tiny_latent_model, tiny_model
 
@@ -203,7 +203,7 @@ def test_a_fork_writes_on_with_dice_of_its_own():
 
 def test_right_drafts_save_passes():
     # The prompt's pass gives 1 token, two with 4 right drafted ones 5 each; for the last 2 of 13 one is enough.
-    engine, plain = engine_of(draft=MODEL, gamma=4), engine_of()
+    engine, plain = engine_of(draft=MODEL, gamma=4, adaptive=False), engine_of()
     for each in (engine, plain):
         each.generate([[4, 4, 4]], 13, ENDLESS)
     assert (plain.metrics.n_steps, engine.metrics.n_steps) == (13, 4)
@@ -544,9 +544,9 @@ def test_generate_and_stream_raise_for_a_request_whose_logits_are_nan():
 
 def test_a_drafted_token_whose_logits_are_nan_is_dropped_and_the_text_goes_on():
     model = poisoned_model()
-    engine = engine_of(model, draft="prompt-lookup")
+    engine = engine_of(model, draft="prompt-lookup", adaptive=False)
+    draft_poison(engine)
     i = engine.add_request([1, 2, 3], 6, ENDLESS)
-    engine.request(i).draft_source = DraftsPoison()
     texts, _ = run(engine)
     right = model.generate([1, 2, 3], 6, SamplingParams(0.0, end_tokens=(10,)))
     assert texts[i][: len(right)] == right, "the drafted token was never part of the text"
@@ -628,9 +628,9 @@ def clock(monkeypatch):
     """A clock that stands still but for half a second before each pass of the model and two seconds in it."""
     clock, make, forward = Clock(), VarlenBatch.__init__, NanoLM.forward
 
-    def slow_make(*arguments):
+    def slow_make(*arguments, **options):
         clock.now += 0.5
-        make(*arguments)
+        make(*arguments, **options)
 
     def slow_forward(model, tokens, cache=None, last=None):
         clock.now += 2.0 if isinstance(cache, VarlenBatch) else 0.0  # a draft's own passes take no time
@@ -677,7 +677,7 @@ def test_times_of_requests_and_passes(clock):
 
 def test_tokens_of_one_pass_share_its_time(clock):
     # The prompt's pass gives a token, then 3 right drafted ones and a bonus.
-    engine = engine_of(draft=MODEL, gamma=3, clock=clock)
+    engine = engine_of(draft=MODEL, gamma=3, adaptive=False, clock=clock)
     i = engine.add_request([1, 2, 3], 5, ENDLESS)
     _, ends = run(engine)
     assert ends[i].metrics.token_times == [2.5, 5.0, 5.0, 5.0, 5.0]

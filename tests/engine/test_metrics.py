@@ -64,6 +64,7 @@ def test_summary_of_passes():
         mean_running=3.0,
         utilisation=pytest.approx(0.6),
         n_preemptions=3,
+        again_share=0.0,
         peak_blocks=9,
         hit_rate=0.25,
     )

@@ -7,13 +7,12 @@ taken) is far too small to change a token.
 import pytest
 import torch
 from by_hand import random
-from poison import DraftsPoison, poisoned_model
+from poison import draft_poison, poisoned_model
 from refusal import assert_refuses
 from tiny_models import tiny_latent_model, tiny_model
 from torch import nn
 
-from nanolm.engine import Engine, Request, plain_model, plain_runner, varlen_batch
-from nanolm.engine.model_runner import _choose
+from nanolm.engine import Engine, Request, TokenChoice, plain_model, plain_runner, varlen_batch
 from nanolm.model import GroupedMoE, quantize_model
 from nanolm.quantization import Int4Linear, QuantizedLinear
 from nanolm.sampling import Rng, SamplingParams, sample_next
@@ -38,7 +37,7 @@ DRAFTS = {"no draft": None, "prompt-lookup": "prompt-lookup", "itself": MODEL, "
 
 def engines(model=MODEL, **changes):
     """The fast engine and the plain one, else alike."""
-    options = {"n_blocks": 64, "block_size": 4, **changes}
+    options = {"n_blocks": 64, "block_size": 4, "adaptive": False, **changes}
     return Engine(model, **options), Engine(model, plain=True, **options)
 
 
@@ -136,11 +135,11 @@ def test_logits_that_are_nan_end_a_request_of_the_plain_engine_as_of_the_fast_on
 def test_a_drafted_token_whose_logits_are_nan_is_dropped_by_the_plain_engine_too():
     model, texts = poisoned_model(), []
     for engine in engines(model, draft="prompt-lookup"):
+        draft_poison(engine)
         request = engine.request(engine.add_request([1, 2, 3], 6, SamplingParams(0.0, end_tokens=(10,))))
-        request.draft_source = DraftsPoison()
         while engine.has_work:
             engine.step()
-        assert (request.n_preemptions, request.draft_source) == (1, None), "no draft was refused for its logits"
+        assert (request.n_preemptions, request.may_draft) == (1, False), "no draft was refused for its logits"
         texts.append(request.new_tokens)
     right = model.generate([1, 2, 3], 6, SamplingParams(0.0, end_tokens=(10,)))
     assert texts == [right, right], "the drafted token was never part of the text"
@@ -271,6 +270,14 @@ MIXED = [
 ]
 
 
+def together(rows, logits):
+    """The token of each request, by the row that is its."""
+    choice = TokenChoice()
+    for request, row in rows.items():
+        choice.add(request, 1, logits[row, None])
+    return {request: new[0] for request, _, new, *_ in choice.made()}
+
+
 def test_tokens_chosen_together_are_those_that_sample_next_chooses_row_by_row():
     # Every second row is somebody's, as where a chunk's or a draft's lie between; the rules are mixed.
     requests = [Request([1], sampling=sampling, rng=Rng(seed)) for seed, sampling in enumerate(MIXED)]
@@ -278,17 +285,18 @@ def test_tokens_chosen_together_are_those_that_sample_next_chooses_row_by_row():
     rows = {request: 2 * i for i, request in enumerate(requests)}
     for turn in range(20):  # as often as it takes for each pair of rngs to go apart, if they do
         logits = random(2 * len(MIXED), V, seed=turn)
-        chosen = _choose(rows, logits)
+        chosen = together(rows, logits)
         assert set(chosen) == set(requests), "a token for each request, and for no other"
         for request, rng in zip(requests, alone, strict=True):
             right = sample_next(logits[rows[request], None], request.sampling, rng).tolist()
             assert [chosen[request]] == right, f"turn {turn}, {request.sampling}: another's row, rules or rng?"
+            request.tokens += right
 
 
 def test_equal_logits_choose_the_lowest_id_together_as_alone():
     request, logits = Request([1], sampling=SamplingParams(0.0), rng=Rng(0)), torch.tensor([[0.0, 2.0, 1.0, 2.0]])
-    assert _choose({request: 0}, logits) == {request: 1}
+    assert together({request: 0}, logits) == {request: 1}
 
 
 def test_choosing_for_nobody_chooses_nothing():
-    assert _choose({}, torch.zeros(2, V)) == {}
+    assert TokenChoice().made() == []

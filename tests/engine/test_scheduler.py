@@ -1,116 +1,18 @@
-"""Grades `scheduler`: small schedules worked out by hand. No model: whoever has run its tokens writes another one.
-
-A schedule is written as a word a request, "a5 b1": a runs 5 of its pending tokens, b one.
-"""
+"""Grades `scheduler`: small schedules worked out by hand ("a5 b1": a runs 5 of its pending tokens, b one)."""
 
 import subprocess
 import sys
 
 import pytest
 from refusal import assert_refuses
+from schedules import FakePrefix, Named, made, running, shown, step, steps, waiting, with_tree
 
 from course.paths import ROOT
-from nanolm.engine import Plan, Request
+from nanolm.engine import Plan
 from nanolm.engine import scheduler as reference
-from nanolm.paging import BlockAllocator, RadixCache
 
 ADMIT = pytest.mark.exercise("Scheduler.admit")
 PREEMPT = pytest.mark.exercise("Scheduler.preempt")
-
-
-class Named(Request):
-    def __init__(self, name, n, first=None):
-        first = 10 * ord(name) if first is None else first
-        super().__init__(list(range(first, first + n)))
-        self.name = name
-
-    def __repr__(self):
-        return self.name
-
-
-def made(impl=reference, n_blocks=8, block_size=4, prefix=None, **limits):
-    return impl.Scheduler(BlockAllocator(n_blocks), block_size, prefix=prefix, **limits)
-
-
-def with_tree(n_blocks=8, block_size=4, **limits):
-    """A scheduler with the real prefix cache."""
-    scheduler = made(n_blocks=n_blocks, block_size=block_size, **limits)
-    scheduler.prefix = RadixCache(scheduler.allocator, block_size)
-    return scheduler
-
-
-def waiting(scheduler, *requests):
-    for request in requests:
-        scheduler.add(request)
-    return requests
-
-
-def running(scheduler, name, n_computed):
-    """A request that has run n_computed tokens and written the next one, made without `admit`."""
-    request = Named(name, n_computed + 1)
-    scheduler.add(request)
-    scheduler.waiting.remove(request)
-    scheduler.running.append(request)
-    request.table.append(n_computed)
-    request.n_computed = n_computed
-    return request
-
-
-def shown(plan):
-    return " ".join(f"{request}{n}" for request, n in plan.work)
-
-
-def step(scheduler):
-    """One pass, in which whoever has run all pending tokens writes one; what `shown` says of the plan, and the plan."""
-    plan = scheduler.schedule()
-    for request, n in plan.work:
-        n_computed = request.n_computed + n
-        if n_computed == len(request.tokens):
-            request.tokens.append(1000 + n_computed)
-        scheduler.complete(request, n_computed)
-    return shown(plan), plan
-
-
-def steps(scheduler, n):
-    return [step(scheduler)[0] for _ in range(n)]
-
-
-class FakePrefix:
-    """A prefix cache that knows one text, whose whole blocks it holds, and keeps a list of what it is asked."""
-
-    def __init__(self, allocator, block_size, tokens, evictable=0):
-        self.allocator, self.size, self.tokens = allocator, block_size, list(tokens)
-        self.blocks = [allocator.allocate() for _ in range(len(tokens) // block_size)]
-        self.spare = [allocator.allocate() for _ in range(evictable)]
-        self.asked = []
-
-    @property
-    def n_evictable(self):
-        """What only the cache holds; of the text it knows, that is what nobody has been given."""
-        return len(self.spare) + sum(self.allocator.references(block) == 1 for block in self.blocks)
-
-    def evict(self, n):
-        for _ in range(n):
-            self.allocator.free(self.spare.pop())
-
-    def match(self, tokens, limit=None):
-        self.asked.append(limit)
-        n = 0
-        while n < min(len(tokens) if limit is None else limit, len(self.tokens)) and tokens[n] == self.tokens[n]:
-            n += 1
-        found = self.blocks[: n // self.size]
-        for block in found:
-            self.allocator.share(block)
-        return list(found)
-
-    def peek(self, tokens):
-        n = 0
-        while n < min(len(tokens), len(self.tokens)) and tokens[n] == self.tokens[n]:
-            n += 1
-        return n - n % self.size
-
-    def insert(self, tokens, blocks):
-        return list(blocks)
 
 
 # --- Scheduler.admit ---------------------------------------------------------------------------------------------
@@ -394,7 +296,7 @@ def test_decoding_requests_never_wait_for_a_prompt():
     scheduler.fork(a, t)
     said = step(scheduler)[0]
     assert said != "a1 p3", "p's prompt took the whole budget and t, which is decoding, had to wait"
-    assert said == "a1 p2 t1"
+    assert said == "a1 t1 p2"
 
 
 def test_a_full_pass_of_decoding_requests_leaves_nothing_to_prompts():
@@ -476,22 +378,26 @@ def test_a_pool_of_one_block_serves_one_after_the_other():
     assert step(scheduler)[0] == "b1"
 
 
-def test_equal_prompts_in_one_pass_both_run_and_keep_one_copy_of_their_whole_blocks():
-    # Nothing of a is computed when b is admitted, so both run. Then the tree keeps a's two full blocks, and b takes
-    # them for its own; c finds them. The third, partial block is each one's own.
+def test_equal_prompts_are_computed_once_though_they_come_together():
+    # b waits for the one pass in which a's prompt runs, and finds its two full blocks in the tree then: of 9 tokens,
+    # 1 is left to run. The third, partial block is each one's own.
     scheduler = with_tree()
     a, b = waiting(scheduler, Named("a", 9, first=0), Named("b", 9, first=0))
-    assert step(scheduler)[0] == "a9 b9"
+    said = step(scheduler)[0]
+    assert said != "a9 b9", "the same 9 tokens were run twice side by side"
+    assert said == "a9"
+    assert step(scheduler)[0] == "a1 b1"
     assert a.table.blocks[:2] == b.table.blocks[:2] and a.table.blocks[2] != b.table.blocks[2]
-    assert (scheduler.allocator.n_used, scheduler.prefix.n_blocks) == (4, 2)
-    (c,) = waiting(scheduler, Named("c", 9, first=0))
-    assert step(scheduler)[0] == "a1 b1 c1"
-    assert c.table.blocks[:2] == a.table.blocks[:2]
-    # 9 + 1 positions each: 2 blocks of all three, 1 of each one's own.
-    assert (scheduler.allocator.n_used, c.n_prefix_tokens) == (5, 8)
-    for request in (a, b, c):
+    assert (scheduler.allocator.n_used, scheduler.prefix.n_blocks, b.n_prefix_tokens) == (4, 2, 8)
+    for request in (a, b):
         scheduler.remove(request)
     assert scheduler.allocator.n_used == scheduler.prefix.n_blocks == 2
+
+
+def test_equal_prompts_run_side_by_side_where_nothing_remembers_them():
+    scheduler = made()
+    waiting(scheduler, Named("a", 9, first=0), Named("b", 9, first=0))
+    assert step(scheduler)[0] == "a9 b9"
 
 
 def test_a_prompt_that_begins_like_another_shares_its_whole_blocks_only():

@@ -7,7 +7,7 @@ MISTAKES = [
     {
         "name": "the batch ends with its shortest request",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "max((needs[request] for request in batch), default=1)",
         "new": "min((needs[request] for request in batch), default=1)",
         "test": _STATIC,
@@ -16,7 +16,7 @@ MISTAKES = [
     {
         "name": "a static batch that takes new requests while it runs",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "    while waiting:\n        batch =",
         "new": "    return simulate_continuous_batching(needs, n_slots, arrivals)\n    while waiting:\n        batch =",
         "test": _STATIC,
@@ -25,7 +25,7 @@ MISTAKES = [
     {
         "name": "a continuous batch refilled when it is empty",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "for slot, request in enumerate(slots) if request is None]",
         "new": "for slot in range(n_slots) if slots == [None] * n_slots]",
         "test": _CONTINUOUS,
@@ -34,7 +34,7 @@ MISTAKES = [
     {
         "name": "a slot refilled one step late",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "for slot, request in enumerate(slots) if request is None]",
         "new": "for slot in range(n_slots) if slots[slot] is None and (not timeline or timeline[-1][slot] is None)]",
         "test": _CONTINUOUS,
@@ -43,7 +43,7 @@ MISTAKES = [
     {
         "name": "one list of slots for all rows of the timeline",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "timeline.append(tuple(slots))",
         "new": "timeline.append(slots)",
         "test": _CONTINUOUS,
@@ -52,7 +52,7 @@ MISTAKES = [
     {
         "name": "a static batch in which everybody works a step too long",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "request if done < needs[request] else None",
         "new": "request if done <= needs[request] else None",
         "test": _STATIC,
@@ -61,7 +61,7 @@ MISTAKES = [
     {
         "name": "a static server that ends when nobody is there",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "        empty = (None,) * (n_slots - len(batch))\n",
         "new": "        if not batch:\n            break\n        empty = (None,) * (n_slots - len(batch))\n",
         "test": "test_simulate_static_batching_forms_a_batch_from_those_who_have_arrived",
@@ -70,7 +70,7 @@ MISTAKES = [
     {
         "name": "requests that move up when a slot becomes free",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "        free = [slot for slot",
         "new": "        slots.sort(key=lambda request: request is None)\n        free = [slot for slot",
         "test": "test_simulate_continuous_batching_refills_the_lowest_free_slot_first",
@@ -79,7 +79,7 @@ MISTAKES = [
     {
         "name": "one that never ran ends a step after its arrival",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "ends.get(request, arrival) for",
         "new": "ends.get(request, arrival + 1) for",
         "test": "test_finished_at_of_a_request_that_needs_no_step_is_its_arrival",
@@ -88,7 +88,7 @@ MISTAKES = [
     {
         "name": "the wait of one that never ran looked up",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "starts.get(request, arrival) - arrival for",
         "new": "starts[request] - arrival for",
         "test": "test_waited_of_a_request_that_needs_no_step_is_nothing",
@@ -97,7 +97,7 @@ MISTAKES = [
     {
         "name": "needs counted down in place",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "left = list(needs)",
         "new": "left = needs",
         "test": "test_simulate_batching_leaves_its_arguments_as_they_were",
@@ -106,7 +106,7 @@ MISTAKES = [
     {
         "name": "static batching blind to arrivals",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "batch = _take_arrived(waiting, arrivals, len(timeline), n_slots)",
         "new": "batch = _take_arrived(waiting, (0,) * len(needs), len(timeline), n_slots)",
         "test": "test_simulate_static_batching_forms_a_batch_from_those_who_have_arrived",
@@ -115,7 +115,7 @@ MISTAKES = [
     {
         "name": "continuous batching blind to arrivals",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "_take_arrived(waiting, arrivals, len(timeline), len(free))",
         "new": "_take_arrived(waiting, (0,) * len(needs), len(timeline), len(free))",
         "test": "test_simulate_continuous_batching_lets_a_request_join_when_it_arrives",
@@ -124,7 +124,7 @@ MISTAKES = [
     {
         "name": "waiting for a full batch",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "batch = _take_arrived(waiting, arrivals, len(timeline), n_slots)",
         "new": (
             "last = arrivals[list(waiting)[:n_slots][-1]]\n"
@@ -137,7 +137,7 @@ MISTAKES = [
     {
         "name": "last come first served",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "taken.append(waiting.popleft())",
         "new": "taken.append(waiting.pop())",
         "test": "test_simulate_batching_serves_first_come_first_served",
@@ -146,7 +146,7 @@ MISTAKES = [
     {
         "name": "a request for nothing takes a slot",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "in enumerate(needs) if need), arrivals",
         "new": "in enumerate(needs)), arrivals",
         "test": "test_simulate_batching_ends_a_request_for_nothing_when_it_arrives",
@@ -155,7 +155,7 @@ MISTAKES = [
     {
         "name": "request 0 taken for an empty slot",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "busy = sum(request is not None for row in self.timeline for request in row)",
         "new": "busy = sum(bool(request) for row in self.timeline for request in row)",
         "test": "test_utilisation_is_slots_at_work_over_steps_times_slots",
@@ -164,7 +164,7 @@ MISTAKES = [
     {
         "name": "idle steps left out of the utilisation",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "return busy / (self.n_steps * self.n_slots) if self.n_steps else 0.0",
         "new": "return busy / sum(len(row) for row in self.timeline if set(row) != {None}) if self.n_steps else 0.0",
         "test": "test_utilisation_is_slots_at_work_over_steps_times_slots",
@@ -173,7 +173,7 @@ MISTAKES = [
     {
         "name": "a request ends when its last step begins",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "steps[-1] + 1",
         "new": "steps[-1]",
         "test": "test_finished_at_counts_the_step_in_which_a_request_ends",
@@ -182,7 +182,7 @@ MISTAKES = [
     {
         "name": "waiting counted from step 0",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "starts.get(request, arrival) - arrival for",
         "new": "starts.get(request, arrival) for",
         "test": "test_waited_counts_from_a_request_s_own_arrival",
@@ -191,7 +191,7 @@ MISTAKES = [
     {
         "name": "latency counted from step 0",
         "week": 6,
-        "file": "engine/simulation.py",
+        "file": "workload/simulation.py",
         "old": "return tuple(end - arrival for end, arrival",
         "new": "return tuple(end for end, arrival",
         "test": "test_latencies_are_what_a_request_waited_and_what_it_ran",

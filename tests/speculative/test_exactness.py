@@ -10,7 +10,7 @@ from enumeration import exact_distribution
 from nanolm.config import ModelConfig
 from nanolm.model import NanoLM
 from nanolm.sampling import Rng, SamplingParams
-from nanolm.speculative import PromptLookupDraft, speculate, speculate_batch
+from nanolm.speculative import PromptLookupDraft, speculate
 
 PROMPT = [2, 0, 1]
 
@@ -84,26 +84,3 @@ def test_the_same_seed_gives_the_same_text():
 def test_a_draft_with_another_vocabulary_is_refused():
     with pytest.raises(ValueError, match="draft has 5 tokens and target 4"):
         speculate(TARGET, PromptLookupDraft(5), PROMPT, 3)
-
-
-@pytest.mark.parametrize(
-    "sampling",
-    [SamplingParams(0.0), SamplingParams(1.0), SamplingParams(0.8, top_k=3)],
-    ids=["greedy", "T 1", "T 0.8 top-k 3"],
-)
-def test_a_row_of_a_speculated_batch_gets_the_text_it_gets_alone(sampling):
-    # Unequal prompts, unequal accepted lengths, rows that end early at token 3: float64, same rng, same text.
-    ends = SamplingParams(sampling.temperature, sampling.top_k, sampling.top_p, end_tokens=(3,))
-    prompts = [[2, 0, 1], [1], [0, 0, 2, 1, 2, 2], [2, 2]]
-    batch = speculate_batch(TARGET, DRAFT, prompts, 16, 3, ends, [Rng(seed) for seed in range(4)])
-    for seed, (prompt, (text, stats)) in enumerate(zip(prompts, batch, strict=True)):
-        alone, alone_stats = speculate(TARGET, DRAFT, prompt, 16, 3, ends, Rng(seed))
-        assert text == alone, f"row {seed}: caches of rows with different accepted lengths got mixed up"
-        assert stats == alone_stats
-    accepted = {stats.accepted for _, stats in batch}
-    assert len(accepted) > 1, "the rows should accept to different depths, or this test shows nothing"
-
-
-def test_a_batch_with_too_few_rngs_is_refused():
-    with pytest.raises(ValueError, match="rng has 1 entries for 2 prompts"):
-        speculate_batch(TARGET, DRAFT, [[1], [2]], 4, rng=[Rng(0)])

@@ -16,7 +16,6 @@ from nanolm.machine import calibrate
 from nanolm.model import NanoLM, StaticDecoder, quantize_model
 from nanolm.quantization import QuantizedLinear, float8_matmul, simulate_float8, to_float8
 from nanolm.sampling import SamplingParams
-from nanolm.speculative import speculate_batch
 
 UNENDING = SamplingParams(temperature=0.0, end_tokens=())
 PROMPTS = [[0, 65, 291, 40], [0, 7], [0, *range(100, 121)], [0, 65, 291, 40, 33, 512]]
@@ -96,8 +95,8 @@ def test_a_latent_model_is_served_on_every_device(device, options):
 
 def test_a_draft_on_the_same_device_changes_no_token(device):
     draft, _ = nanolm.load("draft", device, torch.float64)
-    done = speculate_batch(target(device), draft, PROMPTS, N_NEW, 3, UNENDING)
-    assert [text for text, _ in done] == exact()
+    engine = Engine(target(device), draft=draft, gamma=3, adaptive=False)
+    assert engine.generate(PROMPTS, N_NEW, UNENDING) == exact()
 
 
 @pytest.mark.parametrize("bits", [8, 4, 3])

@@ -11,7 +11,7 @@ import sys
 import pytest
 from refusal import assert_refuses
 
-from nanolm.engine import ServingRun
+from nanolm.workload import ServingRun
 
 STATIC = pytest.mark.exercise("simulate_static_batching")
 CONTINUOUS = pytest.mark.exercise("simulate_continuous_batching")
@@ -309,5 +309,5 @@ def test_a_timeline_that_does_not_have_the_slots_is_refused():
 
 
 def test_simulators_and_traces_do_without_torch():
-    code = "import sys, nanolm.engine.simulation, nanolm.workload.trace; sys.exit('torch' in sys.modules)"
+    code = "import sys, nanolm.workload.simulation, nanolm.workload.trace; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

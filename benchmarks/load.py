@@ -1,0 +1,158 @@
+"""The engine under load: what a full pool, a draft, a small pool and long neighbours cost, each against its absence.
+
+`python -m benchmarks.load` runs five pairs in turns on the shipped target, one thread:
+
+1. a pass of 64 decoding requests, the prefix cache holding 64,000 blocks of other prompts, and none;
+2. 16 requests with a draft model, with prompt look-up, and without a draft, greedy and at temperature 1;
+3. a pool too small for all, with and without blocks in reserve: how many positions are run twice;
+4. a short request behind 31 prompts of 1,500 tokens, first come first served, and with short ones let pass;
+5. a request of 1,900 tokens beside 15 of 64, and 16 of 64: seconds of a decode pass, beside the bytes that each reads.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import torch
+import typer
+
+import nanolm
+from nanolm.engine import Engine
+from nanolm.model import NanoLM
+from nanolm.sampling import SamplingParams
+from nanolm.workload import load_trace
+
+from .tools import machine, report
+
+GREEDY = SamplingParams(temperature=0.0, end_tokens=())
+SAMPLED = SamplingParams(temperature=1.0, end_tokens=())
+
+
+def in_turns(ways: dict[str, Callable[[], float]], rounds: int) -> dict[str, float]:
+    """Return the median of what each way gives, after a round that does not count."""
+    results: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds + 1):
+        for name, way in ways.items():
+            result = way()
+            if number:
+                results[name].append(result)
+    return {name: statistics.median(each) for name, each in results.items()}
+
+
+def seconds_of_a_pass(engine: Engine, n: int = 10) -> float:
+    """Return the median seconds of the next n passes."""
+    seconds = []
+    for _ in range(n):
+        started = time.perf_counter()
+        engine.step()
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds)
+
+
+def decoding(model: NanoLM, lengths: list[int], n_new: int, **options: int) -> Engine:
+    """Return an engine whose requests, of these prompt lengths, all decode and will for n_new passes."""
+    engine = Engine(model, max_running=len(lengths), reserve=0.0, **options)
+    for i, length in enumerate(lengths):
+        engine.add_request([1 + (i * 37 + k * 11) % 1000 for k in range(length)], n_new, GREEDY)
+    while engine.scheduler.waiting or any(not request.is_decoding for request in engine.scheduler.running):
+        engine.step()
+    return engine
+
+
+def fill_prefix_cache(engine: Engine, n_blocks: int) -> None:
+    """Let the prefix cache remember blocks of other prompts, as a server has after a while; nothing is computed."""
+    scheduler, size, text = engine.scheduler, engine.scheduler.block_size, 0
+    assert scheduler.prefix is not None
+    while scheduler.prefix.n_blocks < n_blocks:
+        depth = min(64, n_blocks - scheduler.prefix.n_blocks)
+        blocks = [scheduler.allocator.allocate() for _ in range(depth)]
+        scheduler.prefix.insert([1001 + text, *range(depth * size - 1)], blocks)
+        for block in blocks:
+            scheduler.allocator.free(block)
+        text += 1
+
+
+def full_pool(model: NanoLM, rounds: int) -> dict[str, float]:
+    """A pass at 64 decodes beside 64,000 cached blocks and beside none, the pool full but for what they need."""
+    engines = {}
+    for n_cached in (0, 64_000):
+        # Blocks of one position keep 64,000 of them small; the requests hold 64 · (8 + their answers).
+        engines[n_cached] = decoding(model, [8] * 64, 40 * (rounds + 2), block_size=1, n_blocks=n_cached + 64 * 600)
+        fill_prefix_cache(engines[n_cached], n_cached)
+    ways = {f"{n:,} cached blocks": lambda engine=engine: seconds_of_a_pass(engine) for n, engine in engines.items()}
+    return in_turns(ways, rounds)
+
+
+def drafts(model: NanoLM, draft: NanoLM, sampling: SamplingParams, n: int, rounds: int) -> dict[str, float]:
+    """Tokens a second of n requests of 96 new tokens with each kind of draft."""
+    prompts = [arrival.prompt for arrival in load_trace() if arrival.prompt][:n]
+
+    def serve(engine: Engine) -> float:
+        started = time.perf_counter()
+        texts = engine.generate(prompts, 96, sampling, range(n))
+        return sum(map(len, texts)) / (time.perf_counter() - started)
+
+    kinds = {"no draft": None, "draft model": draft, "prompt look-up": "prompt-lookup"}
+    engines = {name: Engine(model, draft=kind, prefix_cache=False) for name, kind in kinds.items()}
+    return in_turns({name: lambda engine=engine: serve(engine) for name, engine in engines.items()}, rounds)
+
+
+def small_pool(model: NanoLM) -> dict[str, float]:
+    """The share of positions that are run twice where 48 blocks are too few for 32 requests, by reserve."""
+    shares = {}
+    trace = [arrival for arrival in load_trace() if arrival.prompt][:32]
+    for reserve in (0.0, 0.125, 0.25, 0.5):
+        engine = Engine(model, n_blocks=48, prefix_cache=False, reserve=reserve)
+        engine.generate([arrival.prompt for arrival in trace], [arrival.n_output_tokens for arrival in trace], GREEDY)
+        shares[f"{reserve:.1%} in reserve"] = engine.metrics.again_share
+    return shares
+
+
+def short_behind_long(model: NanoLM) -> dict[str, float]:
+    """Seconds to the first token of a short request behind 31 prompts of 1,500 tokens."""
+    waits = {}
+    for name, max_overtakes in (("first come, first served", 0), ("short ones let pass", 4)):
+        engine = Engine(model, n_blocks=4000, max_overtakes=max_overtakes, prefix_cache=False)
+        for i in range(31):
+            engine.add_request([1 + (i + k) % 1000 for k in range(1500)], 8, GREEDY)
+        short = engine.request(engine.add_request([5] * 20, 1, GREEDY))
+        while short.finish_reason is None:
+            engine.step()
+        waits[name] = short.metrics.ttft_seconds
+    return waits
+
+
+def long_among_short(model: NanoLM, rounds: int) -> tuple[dict[str, float], float]:
+    """Seconds of a decode pass with and without one long request, and the ratio of the bytes that they read."""
+    lengths = {"16 of 64": [64] * 16, "15 of 64 and one of 1,900": [64] * 15 + [1900]}
+    n_new = 12 * (rounds + 2)
+    engines = {name: decoding(model, each, n_new) for name, each in lengths.items()}
+    weights = sum(parameter.nbytes for parameter in model.parameters())
+    of_a_position = model.new_paged_cache(1, 1).block_bytes
+    read = [weights + of_a_position * sum(each) for each in lengths.values()]
+    ways = {name: lambda engine=engine: seconds_of_a_pass(engine) for name, engine in engines.items()}
+    return in_turns(ways, rounds), read[1] / read[0]
+
+
+def main(rounds: Annotated[int, typer.Option(min=1, help="turns of each way")] = 5) -> None:
+    """Run the five, and print each with its ratio."""
+    torch.set_num_threads(1)
+    model, draft = nanolm.load("target")[0], nanolm.load("draft")[0]
+    tables = {"seconds of a pass, 64 decoding": full_pool(model, rounds)}
+    for name, sampling in (("greedy", GREEDY), ("temperature 1", SAMPLED)):
+        for n in (1, 4, 16):
+            tables[f"tokens/s, {n} requests, {name}"] = drafts(model, draft, sampling, n, rounds)
+    tables["share of positions run twice, 48 blocks"] = small_pool(model)
+    tables["seconds to a short one's first token"] = short_behind_long(model)
+    tables["seconds of a decode pass"], ratio = long_among_short(model, rounds)
+    rows = []
+    for title, table in tables.items():
+        first = next(iter(table.values()))
+        rows += [[title, name, f"{value:.4g}", f"{value / first:.2f}"] for name, value in table.items()]
+    notes = [machine.one_line(machine.describe()), f"The last pair reads bytes in the ratio 1 : {ratio:.2f}."]
+    report.show("The engine under load", notes, ["what", "how", "median", "to the first"], rows)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,162 @@
+"""Who comes in, and who first where not everybody fits: the scheduler's rules of admission and fairness.
+
+Strictly in order of arrival, one short question waits until every long prompt before it has run. Always the shortest
+first, a long prompt may wait for ever. The rule here is between the two, and says how long anybody waits at most:
+
+- Of the tokens that a pass leaves to prompts, half are the oldest prompt's. The other half goes to the shortest. So the
+  oldest always advances, at half speed or better, whoever comes.
+- Of the requests without blocks, one that is short (a quarter of the first one's length, or less) may be put before
+  the first, but no request is overtaken more than `max_overtakes` times. So a request waits for those that came before
+  it and for `max_overtakes` short ones, and for nobody else.
+
+With max_overtakes 0 both are off: first come, first served.
+
+(Aging against starvation: Silberschatz, "Operating System Concepts", section 5.3. Wu 2023, "FastServe", and Agrawal
+2024, "Sarathi-Serve", section 3, tell what long prompts do to those behind them.)
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from contextlib import nullcontext
+from itertools import islice
+
+from ..paging.blocks import BlockAllocator, blocks_for
+from ..paging.radix_cache import RadixCache
+from .request import Request
+
+# How far into the queue a short request is looked for; a longer look would cost every pass.
+LOOK_AHEAD = 64
+_SHORT = 4
+
+
+def prompt_shares(prompts: Sequence[Request], budget: int, fair: bool) -> list[tuple[Request, int]]:
+    """Return how many tokens each of the running prompts may run in a pass, those that get none left out.
+
+    Args:
+        prompts: in order of admission.
+        budget: tokens for all of them.
+        fair: half for the oldest and the rest for the shortest first; False means in order of admission.
+    """
+    if not fair or len(prompts) < 2:
+        return _in_order(prompts, budget, {})
+    oldest = min(prompts[0].n_pending, -(-budget // 2))
+    return _in_order(sorted(prompts, key=lambda request: request.n_pending), budget - oldest, {prompts[0]: oldest})
+
+
+def _in_order(prompts: Sequence[Request], budget: int, given: dict[Request, int]) -> list[tuple[Request, int]]:
+    for request in prompts:
+        more = max(0, min(request.n_pending - given.get(request, 0), budget))
+        given[request] = given.get(request, 0) + more
+        budget -= more
+    return [(request, n) for request, n in given.items() if n > 0]
+
+
+def let_a_short_one_pass(waiting: deque[Request], max_overtakes: int) -> None:
+    """Put the shortest request near the front of the queue first, if it is short and nobody before it is overtaken out.
+
+    Each request that it passes counts one more in n_overtaken; none that has max_overtakes is passed.
+    """
+    passed, best = [], None
+    for request in islice(waiting, LOOK_AHEAD):
+        if passed and (best is None or request.n_pending < best.n_pending):
+            best, n_passed = request, len(passed)
+        if request.n_overtaken >= max_overtakes:
+            break
+        passed.append(request)
+    if best is None or best.n_pending * _SHORT > waiting[0].n_pending:
+        return
+    for request in passed[:n_passed]:
+        request.n_overtaken += 1
+    waiting.remove(best)
+    waiting.appendleft(best)
+
+
+def n_shared(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return how many tokens two texts have in common at their beginning."""
+    n = min(len(one), len(other))
+    if one[:n] == other[:n]:  # at C's speed
+        return n
+    return next(i for i in range(n) if one[i] != other[i])
+
+
+class Admission:
+    """The half of a `Scheduler` that counts blocks. It decides nothing about who comes first.
+
+    Attributes: as the scheduler's, of which it uses these.
+    """
+
+    allocator: BlockAllocator
+    prefix: RadixCache | None
+    block_size: int
+    reserve: int
+    running: list[Request]
+
+    def _may_fit(self, request: Request) -> bool:
+        """Whether there may be room for a waiting request; asked each pass, so it leaves the prefix cache as it is.
+
+        No, too, while a running prompt computes what the two have in common: once it has, nobody need do it again.
+        """
+        needed, free = blocks_for(len(request.tokens), self.block_size), self.allocator.n_free
+        n_cached = 0
+        if self.prefix is not None:
+            fit = self.prefix.fit(request.tokens, limit=len(request.tokens) - 1)
+            n_cached, needed = fit.n_device + fit.n_host, needed - fit.n_device
+            free += self.prefix.n_evictable - fit.n_evictable
+        return needed + self._spoken_for() <= free and not self._is_being_computed(request, n_cached)
+
+    def _spoken_for(self) -> int:
+        """Return the blocks that are free and not for newcomers: for running prompts, and for answers the reserve."""
+        for_prompts = for_answers = 0
+        for request in self.running:
+            held = len(request.table.blocks)
+            in_the_end = blocks_for(len(request.tokens) + request.n_left - 1, self.block_size)
+            if not request.is_decoding:
+                whole = blocks_for(len(request.tokens), self.block_size)
+                for_prompts += max(0, whole - held)
+                held = max(whole, held)
+            for_answers += max(0, in_the_end - held)
+        return for_prompts + min(self.reserve, for_answers)
+
+    def _is_being_computed(self, request: Request, n_cached: int) -> bool:
+        """Whether a running prompt will leave more whole blocks of this text in the prefix cache than it has now."""
+        if self.prefix is None:
+            return False
+        most = len(request.tokens) - 1
+        for other in self.running:
+            if not other.is_decoding and other.tokens[0] == request.tokens[0]:
+                n_blocks = min(most, n_shared(other.tokens, request.tokens)) // self.block_size
+                if n_blocks > n_cached and other.n_computed < n_blocks * self.block_size:
+                    return True
+        return False
+
+    def _free_up(self, n_blocks: int) -> bool:
+        """Have n free blocks, if need be by evicting from the prefix cache; False, and nothing evicted, if in vain."""
+        missing = n_blocks - self.allocator.n_free
+        if missing > 0 and self.prefix is not None and self.prefix.n_evictable >= missing:
+            self.prefix.evict(missing)
+        return self.allocator.n_free >= n_blocks
+
+    def _room(self, request: Request, n: int) -> int:
+        """Return how many of n more positions a running request can have without a block that another request holds."""
+        table, obtainable = request.table, self.allocator.n_free + self._n_evictable
+        if table.blocks_needed(n) > obtainable:
+            in_last = -table.length % self.block_size  # its last block has room for these, if need be in a copy
+            copy = table.blocks_needed(1) if in_last else 0
+            n = in_last + (obtainable - copy) * self.block_size if obtainable >= copy else 0
+        return n if self._free_up(table.blocks_needed(n)) else 0
+
+    @property
+    def _n_evictable(self) -> int:
+        return self.prefix.n_evictable if self.prefix is not None else 0
+
+    def _take_prefix(self, request: Request) -> None:
+        if self.prefix is not None:
+            again = request.n_preemptions > 0  # what it finds then it has computed itself, most likely
+            with self.prefix.counting_resumed() if again else nullcontext():
+                blocks = self.prefix.match(request.tokens, limit=len(request.tokens) - 1)
+            request.table.adopt(blocks)
+            request.n_computed, request.n_remembered = request.table.length, len(blocks)
+
+    def _forget_blocks(self, request: Request) -> None:
+        request.table.release()
+        request.n_computed = request.n_remembered = request.n_draft_computed = 0

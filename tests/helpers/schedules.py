@@ -1,0 +1,109 @@
+"""Requests and schedulers for small schedules worked out by hand, without a model.
+
+A schedule is written as a word a request, "a5 b1": a runs 5 of its pending tokens, b one. Whoever has run all of its
+tokens writes another one.
+"""
+
+from nanolm.engine import Request
+from nanolm.engine import scheduler as reference
+from nanolm.paging import BlockAllocator, PrefixFit, RadixCache
+
+
+class Named(Request):
+    def __init__(self, name, n, first=None):
+        first = 10 * ord(name) if first is None else first
+        super().__init__(list(range(first, first + n)))
+        self.name = name
+
+    def __repr__(self):
+        return self.name
+
+
+def made(impl=reference, n_blocks=8, block_size=4, prefix=None, **limits):
+    return impl.Scheduler(BlockAllocator(n_blocks), block_size, prefix=prefix, **limits)
+
+
+def with_tree(n_blocks=8, block_size=4, **limits):
+    """A scheduler with the real prefix cache."""
+    scheduler = made(n_blocks=n_blocks, block_size=block_size, **limits)
+    scheduler.prefix = RadixCache(scheduler.allocator, block_size)
+    return scheduler
+
+
+def waiting(scheduler, *requests):
+    for request in requests:
+        scheduler.add(request)
+    return requests
+
+
+def running(scheduler, name, n_computed):
+    """A request that has run n_computed tokens and written the next one, made without `admit`."""
+    request = Named(name, n_computed + 1)
+    scheduler.add(request)
+    scheduler.waiting.remove(request)
+    scheduler.running.append(request)
+    request.table.append(n_computed)
+    request.n_computed = n_computed
+    return request
+
+
+def shown(plan):
+    return " ".join(f"{request}{n}" for request, n in plan.work)
+
+
+def step(scheduler):
+    """One pass, in which whoever has run all pending tokens writes one; what `shown` says of the plan, and the plan."""
+    plan = scheduler.schedule()
+    for request, n in plan.work:
+        n_computed = request.n_computed + n
+        if n_computed == len(request.tokens):
+            request.tokens.append(1000 + n_computed)
+        scheduler.complete(request, n_computed)
+    return shown(plan), plan
+
+
+def steps(scheduler, n):
+    return [step(scheduler)[0] for _ in range(n)]
+
+
+class FakePrefix:
+    """A prefix cache that knows one text, whose whole blocks it holds, and keeps a list of what it is asked."""
+
+    def __init__(self, allocator, block_size, tokens, evictable=0):
+        self.allocator, self.size, self.tokens = allocator, block_size, list(tokens)
+        self.blocks = [allocator.allocate() for _ in range(len(tokens) // block_size)]
+        self.spare = [allocator.allocate() for _ in range(evictable)]
+        self.asked = []
+
+    @property
+    def n_evictable(self):
+        """What only the cache holds; of the text it knows, that is what nobody has been given."""
+        return len(self.spare) + sum(self.allocator.references(block) == 1 for block in self.blocks)
+
+    def evict(self, n):
+        for _ in range(n):
+            self.allocator.free(self.spare.pop())
+
+    def match(self, tokens, limit=None):
+        self.asked.append(limit)
+        n = 0
+        while n < min(len(tokens) if limit is None else limit, len(self.tokens)) and tokens[n] == self.tokens[n]:
+            n += 1
+        found = self.blocks[: n // self.size]
+        for block in found:
+            self.allocator.share(block)
+        return list(found)
+
+    def peek(self, tokens):
+        n = 0
+        while n < min(len(tokens), len(self.tokens)) and tokens[n] == self.tokens[n]:
+            n += 1
+        return n - n % self.size
+
+    def insert(self, tokens, blocks):
+        return list(blocks)
+
+    def fit(self, tokens, limit=None):
+        """Too hopeful: whoever is looked up may be told later that there is no room."""
+        n_device = self.peek(tokens[:limit]) // self.size
+        return PrefixFit(n_device=n_device, n_evictable=0, n_host=0)
