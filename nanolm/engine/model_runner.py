@@ -91,7 +91,7 @@ class ModelRunner:
             return
         for request, n, new, *_ in outcomes:
             if new:
-                n_drafted = request.n_drafted_in(n)
+                n_drafted = max(0, request.n_drafted_in(n))  # below 0 for one that follows another's prompt
                 self.control.count(request.draft_wish, n_drafted, min(n_drafted, len(new)), len(new) - 1)
         if all(request.is_decoding for request, *_ in outcomes):
             self.control.time_target(sum(n for _, n, *_ in outcomes), seconds)
@@ -107,8 +107,9 @@ class ModelRunner:
             elif request.n_drafted_in(n) < 0:
                 choice.outcomes.append(Outcome(request, n, []))
             else:
-                for each in (request, *request.followers):
-                    choice.add(each, n, logits[start:stop])
+                choice.add(request, n, logits[start:stop])
+                for follower in request.followers:  # nothing is drafted for these yet
+                    choice.add(follower, n, logits[start : start + 1])
             start = stop
         return choice.made()
 

@@ -23,9 +23,9 @@ def made(impl=reference, n_blocks=8, block_size=4, prefix=None, **limits):
     return impl.Scheduler(BlockAllocator(n_blocks), block_size, prefix=prefix, **limits)
 
 
-def with_tree(n_blocks=8, block_size=4, **limits):
+def with_tree(n_blocks=8, block_size=4, impl=reference, **limits):
     """A scheduler with the real prefix cache."""
-    scheduler = made(n_blocks=n_blocks, block_size=block_size, **limits)
+    scheduler = made(impl, n_blocks=n_blocks, block_size=block_size, **limits)
     scheduler.prefix = RadixCache(scheduler.allocator, block_size)
     return scheduler
 

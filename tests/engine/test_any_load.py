@@ -1,0 +1,40 @@
+"""Whatever happens beside a request, it gets the tokens that it gets alone (helpers/any_load.py says what can happen)."""
+
+import pytest
+from any_load import Load
+
+
+def served(number):
+    load = Load(number)
+    load.run()
+    load.check()
+    return load
+
+
+@pytest.mark.parametrize("tens", range(10))
+def test_a_hundred_loads_of_all_kinds(tens):
+    for number in range(10 * tens, 10 * tens + 10):
+        try:
+            served(number)
+        except Exception as error:
+            raise AssertionError(f"load {number}: `Load({number})` of helpers/any_load.py shows it again") from error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hundreds", range(1, 20))
+def test_two_thousand_loads_of_all_kinds(hundreds):
+    for number in range(100 * hundreds, 100 * hundreds + 100):
+        try:
+            served(number)
+        except Exception as error:
+            raise AssertionError(f"load {number}: `Load({number})` of helpers/any_load.py shows it again") from error
+
+
+def test_the_hundred_loads_are_of_all_kinds():
+    # Else they would show less than they say.
+    loads = [Load(number) for number in range(100)]
+    assert {load.target for load in loads} >= {"plain", "mixture", "latent", "8 bits", "4 bits"}
+    assert {load.draft for load in loads} >= {None, "prompt-lookup", "plain", "another", "smaller", "poisoned"}
+    assert {load.cache_kind for load in loads} == {"float", "int8", "float8"}
+    for name in ("plain", "adaptive", "prefix_cache"):
+        assert {load.options[name] for load in loads} == {True, False}, name
