@@ -1,6 +1,6 @@
 """What a radix cache is made of: nodes, their order of use, its counts, and what it asks of the owners of memory.
 
-How prefixes are found, remembered and given up is told in prefix.py.
+How prefixes are found, remembered and given up is told in radix_cache.py.
 """
 
 import heapq
