@@ -36,6 +36,10 @@ _HOMES = {
         "Replica",
         "route_by_prefix",
     ],
+    "watched": [
+        "Listener",
+        "WatchedAllocator",
+    ],
 }
 __getattr__, __dir__ = lazy(__name__, _HOMES)
 
@@ -58,3 +62,5 @@ if TYPE_CHECKING:
     from .radix_tree import whole_blocks as whole_blocks
     from .routing import Replica as Replica
     from .routing import route_by_prefix as route_by_prefix
+    from .watched import Listener as Listener
+    from .watched import WatchedAllocator as WatchedAllocator
