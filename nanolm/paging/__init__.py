@@ -6,6 +6,10 @@ from .._lazy import lazy
 
 # Written by `course build` from the files' own definitions.
 _HOMES = {
+    "admission": [
+        "AdmissionCalls",
+        "PrefixFit",
+    ],
     "blocks": [
         "BlockAllocator",
         "BlockTable",
@@ -26,6 +30,7 @@ _HOMES = {
     ],
     "radix_tree": [
         "Blocks",
+        "COPY_ERRORS",
         "HostStore",
         "LeastRecent",
         "Node",
@@ -44,6 +49,8 @@ _HOMES = {
 __getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
+    from .admission import AdmissionCalls as AdmissionCalls
+    from .admission import PrefixFit as PrefixFit
     from .blocks import BlockAllocator as BlockAllocator
     from .blocks import BlockTable as BlockTable
     from .blocks import OutOfBlocks as OutOfBlocks
@@ -55,6 +62,7 @@ if TYPE_CHECKING:
     from .radix_cache import RadixCache as RadixCache
     from .radix_cache import reusable_prefix_tokens as reusable_prefix_tokens
     from .radix_tree import Blocks as Blocks
+    from .radix_tree import COPY_ERRORS as COPY_ERRORS
     from .radix_tree import HostStore as HostStore
     from .radix_tree import LeastRecent as LeastRecent
     from .radix_tree import Node as Node
