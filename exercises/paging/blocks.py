@@ -162,9 +162,9 @@ class BlockTable:
             raise ValueError(f"blocks of a prefix come first, and this table has {self.length} positions already")
         self.blocks, self.length = list(blocks), len(blocks) * self.block_size
 
-    def replace(self, blocks: Sequence[int]) -> None:
-        """Hold these blocks in place of its first ones, which have the same content; equal numbers stay as they are."""
-        for i, block in enumerate(blocks):
+    def replace(self, blocks: Sequence[int], start: int = 0) -> None:
+        """Hold these blocks in place of those from `start` on, of the same content; equal numbers stay as they are."""
+        for i, block in enumerate(blocks, start):
             if block != self.blocks[i]:
                 self.allocator.share(block)
                 self.allocator.free(self.blocks[i])

@@ -6,6 +6,10 @@ from .._lazy import lazy
 
 # Written by `course build` from the files' own definitions.
 _HOMES = {
+    "admission": [
+        "AdmissionCalls",
+        "PrefixFit",
+    ],
     "blocks": [
         "BlockAllocator",
         "BlockTable",
@@ -26,6 +30,7 @@ _HOMES = {
     ],
     "radix_tree": [
         "Blocks",
+        "COPY_ERRORS",
         "HostStore",
         "LeastRecent",
         "Node",
@@ -36,10 +41,16 @@ _HOMES = {
         "Replica",
         "route_by_prefix",
     ],
+    "watched": [
+        "Listener",
+        "WatchedAllocator",
+    ],
 }
 __getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
+    from .admission import AdmissionCalls as AdmissionCalls
+    from .admission import PrefixFit as PrefixFit
     from .blocks import BlockAllocator as BlockAllocator
     from .blocks import BlockTable as BlockTable
     from .blocks import OutOfBlocks as OutOfBlocks
@@ -51,6 +62,7 @@ if TYPE_CHECKING:
     from .radix_cache import RadixCache as RadixCache
     from .radix_cache import reusable_prefix_tokens as reusable_prefix_tokens
     from .radix_tree import Blocks as Blocks
+    from .radix_tree import COPY_ERRORS as COPY_ERRORS
     from .radix_tree import HostStore as HostStore
     from .radix_tree import LeastRecent as LeastRecent
     from .radix_tree import Node as Node
@@ -58,3 +70,5 @@ if TYPE_CHECKING:
     from .radix_tree import whole_blocks as whole_blocks
     from .routing import Replica as Replica
     from .routing import route_by_prefix as route_by_prefix
+    from .watched import Listener as Listener
+    from .watched import WatchedAllocator as WatchedAllocator

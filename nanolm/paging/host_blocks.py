@@ -9,6 +9,8 @@ from .paged_cache import PagedKVCache
 class HostBlocks:
     """A second home for blocks in the computer's own memory: larger than a GPU's, and slower to reach.
 
+    Copying can fail, for want of memory for example. Then the error is passed on, and what was kept is as before.
+
     Attributes:
         n_free: blocks that still fit.
     """
@@ -28,13 +30,14 @@ class HostBlocks:
         """Copy a block out of the pool and return a handle to it; None where there is no room."""
         if not self.n_free:
             return None
+        # Without a copy this would, on a CPU, be the pool itself, whose content will change.
+        copies = [pool[:, :, block].to("cpu", copy=True) for pool in self.cache._tensors]
         self._next += 1
-        # .cpu() of a CPU tensor is the tensor itself, whose content will change: hence the clone.
-        self._kept[self._next] = [pool[:, :, block].clone().cpu() for pool in self.cache._tensors]
+        self._kept[self._next] = copies
         return self._next
 
     def load(self, handle: int, block: int) -> None:
-        """Copy what was saved into a block of the pool; the handle stays good."""
+        """Copy what was saved into a block of the pool; the handle stays good, even if copying fails midway."""
         for pool, kept in zip(self.cache._tensors, self._kept[handle], strict=True):
             pool[:, :, block] = kept.to(pool.device)
 

@@ -5,11 +5,12 @@ who runs when is known elsewhere, so all of this is tested without a model.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from operator import attrgetter
 
 from .._require import require_count
-from .radix_tree import Blocks, HostStore, LeastRecent, Node, PrefixStats, whole_blocks
+from .admission import AdmissionCalls
+from .radix_tree import COPY_ERRORS, Blocks, HostStore, LeastRecent, Node, PrefixStats, whole_blocks
 
 
 def reusable_prefix_tokens(cached: Sequence[int], prompt: Sequence[int], granularity: int = 1) -> int:
@@ -32,7 +33,7 @@ def reusable_prefix_tokens(cached: Sequence[int], prompt: Sequence[int], granula
     return n_equal - n_equal % granularity
 
 
-class RadixCache:
+class RadixCache(AdmissionCalls):
     """Blocks that were run before, found again by the tokens they hold.
 
     A tree: the nodes on the way down from `root` spell a prefix block by block, and each says where the keys and values
@@ -47,12 +48,13 @@ class RadixCache:
     Attributes:
         root: the node of the empty prefix, without a block.
         statistics: counts since the cache was made.
+        resumed_statistics: the look-ups made under `counting_resumed`, which `statistics` leaves out.
     """
 
     def __init__(self, blocks: Blocks, block_size: int, host: HostStore | None = None) -> None:
         require_count(1, block_size=block_size)
         self.blocks, self.block_size, self.host = blocks, block_size, host
-        self.statistics = PrefixStats()
+        self.statistics, self.resumed_statistics = PrefixStats(), PrefixStats()
         self._clock = itertools.count(1)
         self._start_empty()
 
@@ -68,15 +70,20 @@ class RadixCache:
 
     @property
     def n_evictable(self) -> int:
-        """Device blocks that `evict` could free now: those that nobody else holds, and nothing held behind them.
+        """Device blocks that `evict` could free now: those that nobody else holds, and nothing held behind them."""
+        return self.n_blocks - len(self._held())
 
-        It looks at every block of the tree, since the allocator does not say when a reference goes.
+    def _held(self) -> Collection[Node]:
+        """Nodes whose device block somebody else holds, or one behind it.
+
+        It looks at every block of the tree, since a plain allocator does not say when a reference goes.
         """
-        held: set[Node | None] = {self.root}
+        held = {self.root}
         for node, block in reversed(self._on_device.items()):  # children before parents
             if node in held or self.blocks.references(block) > 1:
+                assert node.parent is not None  # only the root has none, and no block
                 held |= {node, node.parent}
-        return self.n_blocks + 1 - len(held)
+        return held - {self.root}
 
     def match(self, tokens: Sequence[int], limit: int | None = None) -> list[int]:
         """Return the device blocks of the longest cached prefix of whole blocks, and pin them for the caller.
@@ -159,15 +166,6 @@ class RadixCache:
             self._device_leaves.add(leaf)
         return n_freed
 
-    def peek(self, tokens: Sequence[int]) -> int:
-        """Return how many tokens are cached, on the device or the host; nothing is shared, moved or counted as used."""
-        node, n_tokens = self.root, 0
-        for key in whole_blocks(tokens, self.block_size):
-            if key not in node.children:
-                break
-            node, n_tokens = node.children[key], n_tokens + self.block_size
-        return n_tokens
-
     def clear(self) -> None:
         """Forget everything but the statistics: give back the tree's references and drop what the host store has."""
         for block in self._on_device.values():
@@ -202,10 +200,23 @@ class RadixCache:
             if not self.blocks.n_free:
                 return False
             block = self.blocks.allocate()
-            assert self.host is not None and node.handle is not None  # where else should it be?
-            self.host.load(node.handle, block)
-            self.statistics.n_loaded += 1
+            if not self._load(node, block):
+                return False
             self._place(node, block)
+        return True
+
+    def _load(self, node: Node, block: int) -> bool:
+        """Copy a node's contents back into a block. Where that fails the block is free again, and the copy stays."""
+        assert self.host is not None and node.handle is not None  # where else should it be?
+        try:
+            self.host.load(node.handle, block)
+        except BaseException as error:
+            self.blocks.free(block)
+            if not isinstance(error, COPY_ERRORS):
+                raise
+            self.statistics.n_failed_copies += 1
+            return False
+        self.statistics.n_loaded += 1
         return True
 
     def _evict_for(self, node: Node) -> None:
@@ -222,7 +233,11 @@ class RadixCache:
         """Free a leaf's device block; its contents go to the host store, or the leaf is forgotten."""
         block, parent = leaf.block, leaf.parent
         assert block is not None and parent is not None  # it is on the device
-        handle = None if self.host is None else self._save(self.host, block)
+        try:
+            handle = None if self.host is None else self._save(self.host, block)
+        except BaseException:
+            self._device_leaves.add(leaf)  # whoever asked has taken it out
+            raise
         self.blocks.free(block)
         leaf.block = None
         del self._on_device[leaf]
@@ -238,18 +253,29 @@ class RadixCache:
         self.statistics.n_offloaded += 1
 
     def _save(self, host: HostStore, block: int) -> int | None:
-        """Copy a block to the host store, dropping the least recently used leaves there until it fits."""
-        while (handle := host.save(block)) is None:
-            oldest = self._host_leaves.pop()
-            if oldest is None:
-                break
-            self._forget(oldest)
+        """Copy a block to the host store, dropping the least recently used leaves there until it fits.
+
+        None: it does not, or copying failed.
+        """
+        try:
+            while (handle := host.save(block)) is None:
+                oldest = self._host_leaves.pop()
+                if oldest is None:
+                    break
+                self._forget(oldest)
+        except COPY_ERRORS:
+            self.statistics.n_failed_copies += 1
+            return None
         return handle
 
     def _forget(self, node: Node) -> None:
-        """Take a node without children and without a device block out of the tree."""
+        """Take a node without a device block out of the tree, and what the host store has behind it."""
         assert node.parent is not None  # the root always stays
-        self._drop_copy(node)
+        behind = [node]
+        while behind:
+            gone = behind.pop()
+            self._drop_copy(gone)
+            behind += gone.children.values()
         del node.parent.children[node.key]
         self._host_leaves.add(node.parent)
 

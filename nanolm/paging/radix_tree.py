@@ -1,6 +1,6 @@
 """What a radix cache is made of: nodes, their order of use, its counts, and what it asks of the owners of memory.
 
-How prefixes are found, remembered and given up is told in prefix.py.
+How prefixes are found, remembered and given up is told in radix_cache.py.
 """
 
 import heapq
@@ -35,8 +35,15 @@ class Blocks(Protocol):
         ...
 
 
+# What a device, torch or a disk raises when copying fails. Anything else is a mistake in a program and is passed on.
+COPY_ERRORS = (RuntimeError, MemoryError, OSError)
+
+
 class HostStore(Protocol):
-    """A second home for the contents of blocks, in CPU memory."""
+    """A second home for the contents of blocks, in CPU memory.
+
+    Where copying fails, with one of COPY_ERRORS, the store is as before.
+    """
 
     def save(self, block: int) -> int | None:
         """Copy a device block's contents; return a handle to the copy, or None where the store is full."""
@@ -61,11 +68,18 @@ class PrefixStats:
     n_evicted_blocks: int = 0  # device blocks given up, off-loaded or not
     n_offloaded: int = 0
     n_loaded: int = 0
+    n_failed_copies: int = 0  # to the host store or back: such a block is computed again
 
     @property
     def hit_rate(self) -> float:
         """Hit tokens as a share of those looked up; 0 before the first look-up."""
         return self.n_hit_tokens / self.n_looked_up_tokens if self.n_looked_up_tokens else 0.0
+
+    def take_lookups(self, others: "PrefixStats", before: "PrefixStats") -> None:
+        """Move here what `others` has counted of look-ups since it was as `before`."""
+        for name in ("n_lookups", "n_looked_up_tokens", "n_hit_tokens"):
+            setattr(self, name, getattr(self, name) + getattr(others, name) - getattr(before, name))
+            setattr(others, name, getattr(before, name))
 
 
 @dataclass(eq=False, slots=True)

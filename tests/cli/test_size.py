@@ -27,7 +27,7 @@ def rows(result):
 
 def test_size_of_a_preset_prints_the_figures_of_capacity():
     found = rows(size("--preset", "llama-3-8b", "--context", 8192, "--batch", 16))
-    # The figures themselves are derived in test_capacity.py.
+    # The figures themselves are derived in test_sizing.py.
     assert found["left"] == "38.76 GB"
     assert found["largest batch"] == "52 sequences of 8,192 tokens"
     assert found["each user"] == "104 tokens/s" and found["all users"] == "1,665 tokens/s"

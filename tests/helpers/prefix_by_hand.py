@@ -109,7 +109,7 @@ class NaiveCache:
     def match(self, tokens: Sequence[int], limit: int, n_free: int, held: Counter[int]) -> list[tuple[int, ...]]:
         """The prefixes that a match must find: on the device, or brought back while a block is free or can be evicted.
 
-        Those brought back are in block COMING until `set_backend` says where.
+        Those brought back are in block COMING until `use` says where.
         """
         found = []
         for prefix in self.prefixes(tokens[:limit]):

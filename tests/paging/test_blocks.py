@@ -418,3 +418,11 @@ def test_replace_takes_over_equal_blocks_and_gives_its_own_back():
     table.replace([other[0], table.blocks[1]])
     assert table.blocks == [other[0], 1, 2] and table.length == 9
     assert [allocator.references(block) for block in (0, other[0], 1, 2)] == [0, 2, 1, 1]
+
+
+def test_replace_can_begin_at_a_later_block():
+    allocator, table = table_of(paging, 9)
+    other = allocator.allocate()
+    table.replace([other, 2], start=1)
+    assert table.blocks == [0, other, 2] and table.length == 9
+    assert [allocator.references(block) for block in (0, 1, 2, other)] == [1, 0, 1, 2]

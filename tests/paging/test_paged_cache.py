@@ -9,7 +9,14 @@ from tiny_models import tiny_config
 from nanolm.budget import LatentAttention
 from nanolm.cache import Float8KVCache, Int8KVCache
 from nanolm.mla import LatentPagedCache
-from nanolm.paging import Float8PagedKVCache, HostBlocks, Int8PagedKVCache, PagedKVCache
+from nanolm.paging import (
+    BlockAllocator,
+    Float8PagedKVCache,
+    HostBlocks,
+    Int8PagedKVCache,
+    PagedKVCache,
+    RadixCache,
+)
 
 L, K, H = 3, 2, 6  # of tiny_config
 C, R = 5, 2
@@ -256,3 +263,60 @@ def test_a_host_without_room_saves_nothing_until_something_is_dropped():
 def test_a_host_of_no_blocks_has_no_room_and_a_negative_number_is_refused():
     assert HostBlocks(cache_of(), 0).save(1) is None
     assert_refuses("n_blocks", HostBlocks, cache_of(), -1)
+
+
+class Tiring(PagedKVCache):
+    """A cache whose tensors can be reached `n_good` times, layer after layer, before the device fails."""
+
+    n_good = 1000
+
+    @property
+    def _tensors(self):
+        return self._in_turn()
+
+    def _in_turn(self):
+        for pool in self.pools:
+            if not self.n_good:
+                raise RuntimeError("the device is out of memory")
+            self.n_good -= 1
+            yield pool
+
+
+@pytest.mark.parametrize("n_good", range(L))
+def test_a_copy_that_fails_midway_leaves_the_host_as_it_was(n_good):
+    cache = filled(Tiring)
+    host = HostBlocks(cache, 2)
+    kept = host.save(1)
+    cache.n_good = n_good
+    with pytest.raises(RuntimeError, match="out of memory"):
+        host.save(2)
+    assert host.n_free == 1, "half a copy takes room on the host"
+    cache.n_good = n_good
+    with pytest.raises(RuntimeError, match="out of memory"):
+        host.load(kept, 4)
+    cache.n_good = 1000
+    host.load(kept, 4)
+    for pool in cache.pools:
+        assert torch.equal(*pool[:, :, [1, 4]].unbind(2)), "the copy is not good any more"
+    assert host.save(3) is not None and host.n_free == 0
+
+
+@pytest.mark.parametrize("n_good", range(2 * L))
+def test_a_prefix_that_comes_back_in_part_is_found_in_part_and_later_in_whole(n_good):
+    cache, blocks = filled(Tiring), BlockAllocator(N_BLOCKS)
+    tree = RadixCache(blocks, SIZE, HostBlocks(cache, N_BLOCKS))
+    text, held = range(2 * SIZE), [blocks.allocate(), blocks.allocate()]
+    before = [pool[:, :, held].clone() for pool in cache.pools]
+    tree.insert(text, held)
+    for block in held:
+        blocks.free(block)
+    tree.evict(2)
+    cache.clear_blocks(held)
+    cache.n_good = n_good
+    found = tree.match(text)
+    assert len(found) == n_good // L, "a block of which a part was copied was found"
+    assert (blocks.n_used, tree.n_blocks, tree.n_host_blocks) == (len(found), len(found), 2 - len(found))
+    cache.n_good = 1000
+    found = tree.match(text)
+    for pool, old in zip(cache.pools, before, strict=True):
+        assert torch.equal(pool[:, :, found], old), "what came back is not what was saved"

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prefix_by_hand import COMING, FakeBlocks, FakeHost, NaiveCache
 from refusal import assert_refuses
+from shelf import Shelf
 
 from nanolm import paging as prefix
 
@@ -564,6 +565,57 @@ def test_n_evictable_leaves_out_what_a_pinned_block_stands_on():
     remember(cache, [1, 2, 5, 6])
     assert (cache.n_blocks, cache.n_evictable) == (3, 1)
     assert cache.evict(3) == 1
+
+
+def cache_on_a_shelf(n_blocks=20, capacity=20):
+    blocks = FakeBlocks(n_blocks)
+    blocks.contents = dict.fromkeys(range(n_blocks))
+    return prefix.RadixCache(blocks, 2, Shelf(blocks.contents, capacity))
+
+
+@pytest.mark.parametrize("error", [RuntimeError, MemoryError, OSError])
+def test_what_cannot_be_copied_back_is_not_found_and_stays_on_the_host(error):
+    cache = cache_on_a_shelf()
+    remember(cache, [1, 2, 3, 4, 5, 6])
+    cache.evict(3)
+    cache.host.n_good, cache.host.error = 1, error
+    found = cache.match([1, 2, 3, 4, 5, 6])
+    assert [cache.blocks.contents[block] for block in found] == [(1, 2)], "3 4 was not copied whole"
+    assert sum(cache.blocks.counts) == 2, "the block that 3 4 was to come back to was not given back"
+    assert (cache.n_blocks, cache.n_host_blocks, len(cache.host.copies)) == (1, 2, 2)
+    assert (cache.statistics.n_loaded, cache.statistics.n_failed_copies, cache.statistics.n_hit_tokens) == (1, 1, 2)
+    cache.host.n_good = None
+    found = cache.match([1, 2, 3, 4, 5, 6])
+    assert [cache.blocks.contents[block] for block in found] == [(1, 2), (1, 2, 3, 4), (1, 2, 3, 4, 5, 6)]
+
+
+def test_what_cannot_be_copied_to_the_host_is_evicted_all_the_same():
+    cache = cache_on_a_shelf()
+    remember(cache, [1, 2, 3, 4, 5, 6])
+    cache.evict(1)
+    cache.host.n_good = 0
+    assert cache.evict(1) == 1
+    # Behind 3 4, which is nowhere now, 5 6 could not be found any more.
+    assert (cache.peek([1, 2, 3, 4, 5, 6]), cache.n_blocks, cache.n_host_blocks) == (2, 1, 0)
+    assert not cache.host.copies, "a copy was left behind that nothing leads to"
+    assert (cache.statistics.n_evicted_blocks, cache.statistics.n_offloaded, cache.blocks.n_free) == (2, 1, 19)
+    cache.host.n_good = None
+    remember(cache, [1, 2, 3, 4, 5, 6])
+    assert cache.evict(3) == 3 and cache.peek([1, 2, 3, 4, 5, 6]) == 6
+
+
+def test_a_mistake_in_a_host_store_is_passed_on_and_changes_nothing():
+    cache = cache_on_a_shelf()
+    remember(cache, [1, 2])
+    cache.host.n_good, cache.host.error = 0, KeyError
+    with pytest.raises(KeyError):
+        cache.evict(1)
+    assert (cache.n_blocks, cache.n_host_blocks, cache.blocks.n_free) == (1, 0, 19)
+    cache.host.n_good = 1
+    assert cache.evict(1) == 1, "after an error a block can never be evicted again"
+    with pytest.raises(KeyError):
+        cache.match([1, 2])
+    assert (cache.n_blocks, cache.n_host_blocks, cache.blocks.n_free) == (0, 1, 20)
 
 
 def test_clear_gives_back_the_trees_references_only():

@@ -8,7 +8,7 @@ import nanolm
 from nanolm.text import chat_prompt
 
 # transformers cuts digits off by the same rule as words, not as the file says (`smollm`: each stands alone). The tokens
-# are the same unless a digit follows two spaces or line breaks; that case is in test_gguf_model.py.
+# are the same unless a digit follows two spaces or line breaks; that case is in test_gguf.py.
 TEXTS = [
     "To be, or not to be",
     "A ride of 7 km costs 21 dollars; in 2024 it was 3.50.",
