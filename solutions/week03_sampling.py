@@ -77,6 +77,7 @@ print(f"each pass gives {target.config.vocab_size:,} logits, one for each token 
 # - **Top-k** sends everybody home but the k largest holders.
 # - **Top-p** also sends the small holders home, but looks at shares instead of heads: it keeps the largest holders until
 #   together they have the share p of all tickets.
+# - **Min-p** looks at the largest holder: whoever has less than a given fraction of what that one has goes home.
 #
 # After each rule the remaining tickets are dealt out again so that they make a whole. Then one is drawn.
 #
@@ -110,8 +111,9 @@ figures.show(
 )
 
 # %% [markdown]
-# The dashed line is one random number. The same number picks *moon* in the first two rows and *sun* in the third: the rules
-# change what a seed means.
+# The dashed line is one random number. The same number picks *moon* in the first two rows and *sun* in the third, although
+# *moon* is still there: borders have moved under the point. Further down you will meet a way to draw that does not have
+# this weakness.
 #
 # ### The legend
 #
@@ -121,6 +123,7 @@ figures.show(
 # | T | temperature (in other weeks T counts positions; here it never does) | `temperature` |
 # | k | number of tokens that top-k keeps | `k`, `top_k` |
 # | p | share of probability that top-p keeps at least; p(x) is the probability of token x | `p`, `top_p`, `probs` |
+# | | fraction of the largest probability that min-p asks for | `min_p` |
 # | B, V | texts in the batch; vocabulary | |
 # | g | gap between the two largest logits | `gap` |
 #
@@ -166,8 +169,9 @@ figures.show(
 # $$
 #
 # For top-k, S holds the k most probable tokens. For top-p, S is the smallest set of most probable tokens whose total is p
-# or more. The order is fixed: **temperature, top-k, top-p, one draw**, with the total brought back to 1 after each filter.
-# It is the order of the common libraries.
+# or more. For min-p, S holds the tokens with at least `min_p` times the largest probability. The order is fixed:
+# **temperature, top-k, top-p, min-p, one draw**, with the total brought back to 1 after each filter. It is the order of
+# transformers.
 #
 # All of it lives in `nanolm/sampling/`, and this week you write its functions.
 #
@@ -285,6 +289,11 @@ figures.show(
 # %% [markdown]
 # Inside a word top-p keeps a few tokens, at the start of a word often a hundred. Top-k keeps 40 in both cases: too many here,
 # too few there. That is why most services offer both and set p.
+#
+# Min-p adapts too, and it is the simplest of the three: `min_p_filter(probs, 0.1)` keeps the tokens that have at least a
+# tenth of the largest probability. It needs no sort, and a high temperature fools it less: where everything is about as
+# likely as everything else top-p must let nearly all of it in, min-p still compares with the favourite. It is written for
+# you in `nanolm/sampling/filters.py`, two lines.
 
 # %% [markdown]
 # ## The order of the rules
@@ -295,24 +304,35 @@ figures.show(
 # SamplingParams(temperature=0.8, top_k=40, top_p=0.9)
 # ```
 #
-# `None` leaves a filter out. Only its method `probs` is asked: three functions that you have, in the right order.
+# `None` leaves a filter out. Only its method `probs` is asked: three functions that you have and `min_p_filter`, in the
+# right order. (The other fields are what services offer besides: penalties, biases, a minimum length. They look at the
+# text so far or change logits, and `adjust_logits` applies them before the temperature.)
 
 # %%
 from nanolm.sampling import SamplingParams  # exercise: probs
 # points: 2
 # minutes: 5
 # difficulty: 1
-# tested: Each rule alone, rules that change nothing, and three combinations that come out differently in another order or
+# tested: Each rule alone, rules that change nothing, and four combinations that come out differently in another order or
 #   without renormalising in between.
 # why: Two services with the same settings write different texts if their rules run in another order.
-# hint: Three lines and two `if`. A filter that is None is left out, and 0 is not None.
+# hint: Four lines and three `if`. A filter that is None is left out, and 0 is not None.
 
 # %% [markdown]
 # ## One draw
 #
-# Lay the probabilities end to end on a line from 0 to 1 and throw a point onto it: the picture at the start. All randomness
-# of this package comes from one small object: `rng.categorical(probs)` draws an index. Use it for every row in turn, so
-# that a seed always means the same.
+# Lay the probabilities end to end on a line from 0 to 1 and throw a point onto it: the picture at the start. That is fair,
+# but the point does not know what it fell on: when a border moves a little, the same point names another token.
+#
+# So this package lets the tokens *race*. Token v arrives after the time $E_v / p_v$, where $E_v$ is a random number of its
+# own, exponentially distributed, and the first to arrive is drawn. Twice the probability is twice the speed, and of
+# runners with speeds $p_v$ each wins with just the probability $p_v$. (In logarithms it is known as the *Gumbel-max
+# trick*.) Now a winner stays the winner when a filter sends others home, and two models that nearly agree mostly draw the
+# same token from the same random numbers, which a draft can use (week 4).
+#
+# All randomness of this package comes from one small object: `rng.categorical(probs)` draws an index. Its random numbers are
+# a function of the seed and of the draw's position, counted from 0, so the same draw can be made again, on its own or
+# beside others. Use it for every row in turn, so that a seed always means the same.
 #
 # At temperature 0 no dice are thrown at all. If they were, a greedy request would use up random numbers and change the
 # texts of its neighbours.
@@ -322,7 +342,7 @@ from nanolm.sampling import sample_next  # exercise: sample_next
 # points: 3
 # minutes: 10
 # difficulty: 2
-# tested: Seven sets of rules, one draw for each row and in order, repeatable with the seed, greedy at temperature 0
+# tested: Eight sets of rules, one draw for each row and in order, repeatable with the seed, greedy at temperature 0
 #   without any dice and with the lowest id among equals, and the refusal of NaN, +inf and rows of -inf.
 # why: It stands at the end of every pass of every engine.
 # hint: `sampling.probs(logits)` does all but the draw. `rng.categorical` takes one row and gives
@@ -832,7 +852,8 @@ print(f"{same} of {len(rows_to_try)} texts that had parted are now the same alon
 # \frac{w_i}{W_i} \cdot \frac{W_i}{W_{i+1}} \cdot \frac{W_{i+1}}{W_{i+2}} \cdots \frac{W_{n-1}}{W_n} = \frac{w_i}{W_n}
 # $$
 #
-# which is its probability. The factors cancel in a row.
+# which is its probability. The factors cancel in a row. (The race can do it too: each piece names its first arrival and
+# the time, and the earliest of those wins.)
 
 # %%
 def draw_from_stream(weights, rng):
@@ -915,6 +936,7 @@ else:
 # - **No renormalising between top-k and top-p.** `test_probs_hands_top_p_the_renormalised_probabilities`
 # - **The temperature after the filters.** `test_probs_applies_the_temperature_before_the_filters`
 # - **Top-p before top-k.** `test_probs_applies_top_k_before_top_p`
+# - **Min-p before top-p.** `test_probs_applies_min_p_after_top_p`
 # - **Rng thrown at temperature 0.** `test_sample_next_at_temperature_zero_is_greedy_and_uses_no_randomness`
 # - **A float64 sum called float32.** A Python number is float64. `test_float32_sum_depends_on_the_order`
 
@@ -1054,6 +1076,9 @@ else:
 #
 # - Holtzman et al. 2020, *The curious case of neural text degeneration*: top-p, and why greedy text repeats itself.
 # - Fan, Lewis, Dauphin 2018, *Hierarchical neural story generation*: top-k.
+# - Nguyen et al. 2024, *Turning up the heat: min-p sampling for creative and coherent LLM outputs*, arXiv:2407.01082.
+# - Maddison, Tarlow, Minka 2014, *A\* sampling*: the race, as Gumbel-max. Salmon et al. 2011, *Parallel random numbers: as
+#   easy as 1, 2, 3*: numbers that are a function of their position.
 # - Goldberg 1991, *What every computer scientist should know about floating-point arithmetic*.
 # - Higham 2002, *Accuracy and stability of numerical algorithms*, chapter 4: sums, and why a tree is also the more exact one.
 # - He et al. 2025, *Defeating nondeterminism in LLM inference*: batch invariance, and what it costs on a GPU.

@@ -1,4 +1,4 @@
-"""From logits to the next token: temperature, then top-k, then top-p, then one draw.
+"""From logits to the next token: temperature, then top-k, top-p and min-p, then one draw.
 
 Every filter works on rows (…, V), keeps at least one token of each and returns probabilities that sum to 1.
 Probabilities are float64: ratios and running sums of them decide which token comes out.
@@ -10,12 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from course import NotYetWritten
+from .checks import _check_min_p, _check_temperature, _check_top_k, _check_top_p
 
-# Two sums of the same numbers in another order differ by a few units in the last place. A total that misses
-# top_p by no more than this has reached it.
-_ROUNDING = {torch.float64: 1e-9}
-_ROUNDING_SHORT = 1e-6
+from course import NotYetWritten
 
 
 def temperature_probs(logits: Float[Tensor, "... V"], temperature: float) -> Float[Tensor, "... V"]:
@@ -67,22 +64,29 @@ def top_p_filter(probs: Float[Tensor, "... V"], p: float) -> Float[Tensor, "... 
     )
 
 
+def min_p_filter(probs: Float[Tensor, "... V"], min_p: float) -> Float[Tensor, "... V"]:
+    """Return probs with only the tokens that have at least min_p times the largest probability, renormalised to sum 1.
+
+    Where the model is sure few tokens pass, where many are about as likely many do (Nguyen et al. 2024, "Turning up the
+    heat: min-p sampling", arXiv:2407.01082). The most probable always stay; min_p = 0 changes nothing.
+
+    Raises:
+        ValueError: min_p outside [0, 1].
+    """
+    _check_min_p(min_p)
+    kept = probs.where(probs >= min_p * probs.max(dim=-1, keepdim=True).values, 0.0)
+    return kept / kept.sum(dim=-1, keepdim=True)
+
+
+def _tolerance(probs: Tensor) -> float:
+    """A total that misses top_p by no more than this has reached it.
+
+    Two sums of the same numbers in another order differ by a few units in the last place.
+    """
+    return 1e-9 if probs.dtype == torch.float64 else 1e-6
+
+
 def _check_finite(largest: Tensor) -> None:
     """One sum asks all rows at once: a single NaN or infinity makes it NaN or infinite."""
     if not math.isfinite(largest.double().sum().item()):
         raise ValueError("logits hold NaN, +inf, or a row of -inf only; each row needs a finite logit and no NaN")
-
-
-def _check_temperature(temperature: float) -> None:
-    if not 0 <= temperature < float("inf"):
-        raise ValueError(f"temperature is {temperature}; it must be finite and 0 (greedy) or more")
-
-
-def _check_top_k(k: int) -> None:
-    if k < 1:
-        raise ValueError(f"top_k is {k}; at least 1 token must stay (None keeps all)")
-
-
-def _check_top_p(p: float) -> None:
-    if not 0 < p <= 1:
-        raise ValueError(f"top_p is {p}; it must be above 0 and at most 1 (None keeps all)")

@@ -1,12 +1,13 @@
-"""How a request chooses its tokens: temperature, then top-k, then top-p."""
+"""How a request chooses its tokens: rules for the logits, then temperature, top-k, top-p and min-p."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jaxtyping import Float
 from torch import Tensor
 
-from .filters import _check_temperature, _check_top_k, _check_top_p, temperature_probs, top_k_filter, top_p_filter
+from .checks import _CHECKS
+from .filters import min_p_filter, temperature_probs, top_k_filter, top_p_filter
 
 from course import NotYetWritten
 
@@ -15,34 +16,59 @@ from course import NotYetWritten
 class SamplingParams:
     """How to choose each token of a request.
 
+    The rules apply in one order: logit bias, minimum length, repetition penalty, presence and frequency penalty
+    (`adjust_logits` does these four), then temperature, top-k, top-p and min-p (`probs`). Temperature 0 takes the
+    largest of the adjusted logits.
+
     Attributes:
         temperature: 0 is greedy, 1 the model's own distribution.
         top_k: keep the k most probable tokens; None keeps all.
         top_p: keep the smallest set of tokens whose total reaches p; None keeps all.
         end_tokens: ids that end the text; None means the model's own, () means none.
+        min_p: keep tokens of at least min_p times the largest probability; None keeps all.
+        repetition_penalty: for every token that occurs in prompt or answer a positive logit is divided by it and a
+            negative one multiplied (Keskar et al. 2019, "CTRL").
+        presence_penalty: taken from the logit of every token that occurs in the answer, as OpenAI documents.
+        frequency_penalty: taken from it once for every time that it occurs there.
+        logit_bias: added to the logits: pairs (token, bias), or a mapping; -inf forbids a token.
+        stop_token_ids: ids that end the text besides the end tokens.
+        min_new_tokens: until the answer has so many, no token that ends the text may come.
+        logprobs: None, or beside each chosen token's log-probability those of so many of the likeliest, 0 to 20.
 
     Raises:
-        ValueError: temperature below 0, top_k below 1, or top_p outside (0, 1].
+        ValueError: a field out of its range, said by name.
     """
 
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float | None = None
-    end_tokens: tuple[int, ...] | None = None
+    end_tokens: Sequence[int] | None = None
+    min_p: float | None = None
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: Mapping[int, float] | Sequence[tuple[int, float]] = ()
+    stop_token_ids: Sequence[int] = ()
+    min_new_tokens: int = 0
+    logprobs: int | None = None
 
     def __post_init__(self) -> None:
-        _check_temperature(self.temperature)
-        if self.top_k is not None:
-            _check_top_k(self.top_k)
-        if self.top_p is not None:
-            _check_top_p(self.top_p)
+        for name, check in _CHECKS.items():
+            # Frozen is for everyone else: sequences become tuples here, so that equal rules hash alike.
+            object.__setattr__(self, name, check(getattr(self, name)))
+
+    @property
+    def adjusts(self) -> bool:
+        """Whether any rule changes logits before the temperature does: then `adjust_logits` has work to do."""
+        penalties = (self.repetition_penalty - 1, self.presence_penalty, self.frequency_penalty)
+        return any(penalties) or bool(self.logit_bias) or self.min_new_tokens > 0
 
     def ends(self, of_the_model: Sequence[int]) -> Sequence[int]:
-        """Return the ids that end a text: these rules' own, or the model's where they have none."""
-        return of_the_model if self.end_tokens is None else self.end_tokens
+        """Return the ids that end a text: the stop tokens, and these rules' own end tokens or else the model's."""
+        return (*(of_the_model if self.end_tokens is None else self.end_tokens), *self.stop_token_ids)
 
     def probs(self, logits: Float[Tensor, "... V"]) -> Float[Tensor, "... V"]:
-        """Return the distribution that the next token is drawn from: temperature, then top-k, then top-p.
+        """Return the distribution that the next token is drawn from: temperature, then top-k, then top-p, then min-p.
 
         Each filter sees what the one before it has left, renormalised; one that is None is left out. The result is
         float64, in the shape of logits.

@@ -14,6 +14,7 @@ from ..cache.kinds import CacheKind, cache_classes
 from ..cache.ragged import RaggedKVCache
 from ..config import ModelConfig
 from ..paging.paged_cache import PagedKVCache
+from ..sampling.adjusted_stream import with_adjusted_logits
 from ..sampling.params import SamplingParams
 from ..sampling.rng import Rng
 from ..sampling.sampler import sample_next
@@ -151,7 +152,7 @@ class NanoLM(nn.Module):
         Args:
             prompt: token ids of one sequence, or a list of such lists (unequal lengths are fine); one sequence
                 gives one list back, a batch a list of lists.
-            sampling: temperature, top-k, top-p and end tokens; None means greedy.
+            sampling: how tokens are chosen, and the end tokens; None means greedy.
             rng: the source of randomness; None means unseeded.
             on_token: called after every pass with one token a row, None for rows that have ended.
             cache_kind: as for `new_cache`; in a quantized cache the text may come out another.
@@ -171,6 +172,7 @@ class NanoLM(nn.Module):
                 on_token(step)
         return texts[0] if single else texts
 
+    @with_adjusted_logits
     @torch.inference_mode()
     def stream(
         self,

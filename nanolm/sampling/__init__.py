@@ -6,10 +6,32 @@ from .._lazy import lazy
 
 # Written by `course build` from the files' own definitions.
 _HOMES = {
+    "adjust": [
+        "adjust_logits",
+        "adjust_rows",
+        "check_vocabulary",
+    ],
+    "adjusted_stream": [
+        "Stream",
+        "with_adjusted_logits",
+    ],
+    "checks": [
+        "MOST_LOGPROBS",
+        "MOST_PENALTY",
+    ],
+    "fast_filters": [
+        "fast_probs",
+        "top_ids",
+    ],
     "filters": [
+        "min_p_filter",
         "temperature_probs",
         "top_k_filter",
         "top_p_filter",
+    ],
+    "logprobs": [
+        "TokenLogprob",
+        "token_logprobs",
     ],
     "params": [
         "SamplingParams",
@@ -29,9 +51,21 @@ _HOMES = {
 __getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
+    from .adjust import adjust_logits as adjust_logits
+    from .adjust import adjust_rows as adjust_rows
+    from .adjust import check_vocabulary as check_vocabulary
+    from .adjusted_stream import Stream as Stream
+    from .adjusted_stream import with_adjusted_logits as with_adjusted_logits
+    from .checks import MOST_LOGPROBS as MOST_LOGPROBS
+    from .checks import MOST_PENALTY as MOST_PENALTY
+    from .fast_filters import fast_probs as fast_probs
+    from .fast_filters import top_ids as top_ids
+    from .filters import min_p_filter as min_p_filter
     from .filters import temperature_probs as temperature_probs
     from .filters import top_k_filter as top_k_filter
     from .filters import top_p_filter as top_p_filter
+    from .logprobs import TokenLogprob as TokenLogprob
+    from .logprobs import token_logprobs as token_logprobs
     from .params import SamplingParams as SamplingParams
     from .rng import Rng as Rng
     from .rng import draw_rows as draw_rows

@@ -10,7 +10,7 @@ from .rng import Rng
 
 
 def sample_next(logits: Float[Tensor, "B V"], sampling: SamplingParams, rng: Rng) -> Int[Tensor, "B"]:
-    """Return one token a row, (B,) integers: temperature, then top-k, then top-p, then one draw.
+    """Return one token a row, (B,) integers: temperature, then top-k, top-p and min-p, then one draw.
 
     Rows are drawn from the first to the last, each with one `rng.categorical` over its V probabilities. At temperature
     0 a row's token is the one with the largest logit, the lowest id among equals, and no randomness is used.

@@ -12,6 +12,8 @@ _RULES = """        probs = temperature_probs(logits, self.temperature)
             probs = top_k_filter(probs, self.top_k)
         if self.top_p is not None:
             probs = top_p_filter(probs, self.top_p)
+        if self.min_p is not None:
+            probs = min_p_filter(probs, self.min_p)
         return probs
 """
 
@@ -71,6 +73,15 @@ MISTAKES = [
         "new": _RULES.replace("top_k", "swapped").replace("top_p", "top_k").replace("swapped", "top_p"),
         "test": "test_probs_applies_top_k_before_top_p",
         "says": "top-k comes before top-p",
+    },
+    {
+        "name": "min-p before top-p",
+        "week": 3,
+        "file": "sampling/params.py",
+        "old": _RULES,
+        "new": _RULES.replace("top_p", "swapped").replace("min_p", "top_p").replace("swapped", "min_p"),
+        "test": "test_probs_applies_min_p_after_top_p",
+        "says": "min-p comes after top-p",
     },
     {
         "name": "k-th ties all kept by a threshold",

@@ -420,13 +420,25 @@ def test_probs_applies_top_k_before_top_p(impl):
     assert close(actual, [1, 0, 0]), f"k = 2, then p = 0.53 leave the first token alone, not {actual.tolist()}"
 
 
+@pytest.mark.exercise("SamplingParams.probs")
+def test_probs_applies_min_p_after_top_p(impl):
+    # Top-p first: 0.4 + 0.35 ≥ 0.53 keeps two, 0.533 and 0.467, and min-p 0.5 both. Min-p first: those two are left as
+    # 0.533 and 0.467 before top-p looks, and 0.533 alone reaches 0.53.
+    actual = probs_by_rule(impl, (0.4, 0.35, 0.15, 0.1), top_p=0.53, min_p=0.5)
+    assert not close(actual, [1, 0, 0, 0]), "one token stays, so min-p ran first: min-p comes after top-p"
+    assert close(actual, [0.4 / 0.75, 0.35 / 0.75, 0, 0]), (
+        f"p = 0.53, then min-p 0.5 leave (0.533, 0.467), not {actual.tolist()}"
+    )
+
+
 # Each rule alone, rules that change nothing, and rules that follow each other.
 RULES = [
     ({}, (0.5, 0.3, 0.15, 0.05)),
     ({"top_k": 2}, (0.625, 0.375, 0, 0)),
     ({"top_p": 0.9}, (0.5 / 0.95, 0.3 / 0.95, 0.15 / 0.95, 0)),
     ({"temperature": 0.5}, (0.25 / 0.365, 0.09 / 0.365, 0.0225 / 0.365, 0.0025 / 0.365)),  # squares
-    ({"top_k": 9, "top_p": 1.0}, (0.5, 0.3, 0.15, 0.05)),
+    ({"min_p": 0.25}, (0.5 / 0.95, 0.3 / 0.95, 0.15 / 0.95, 0)),  # 0.25 · 0.5 = 0.125 is asked for
+    ({"top_k": 9, "top_p": 1.0, "min_p": 0.0}, (0.5, 0.3, 0.15, 0.05)),
     ({"temperature": 1e-300}, (1, 0, 0, 0)),
     ({"top_k": 3, "top_p": 0.84}, (0.625, 0.375, 0, 0)),
 ]
@@ -522,7 +534,7 @@ def test_sample_next_repeats_with_the_seed(impl):
         (lambda: SamplingParams(temperature=-1.0), r"temperature is -1\.0; .* 0 \(greedy\) or more"),
         (lambda: SamplingParams(temperature=NAN), r"temperature is nan; it must be finite"),
         (lambda: SamplingParams(temperature=INF), r"temperature is inf; it must be finite"),
-        (lambda: SamplingParams(top_k=0), r"top_k is 0; at least 1 token must stay \(None keeps all\)"),
+        (lambda: SamplingParams(top_k=0), r"top_k is 0; it must be a whole number, 1 or more \(None keeps all\)"),
         (lambda: SamplingParams(top_p=0.0), r"top_p is 0\.0; it must be above 0 and at most 1"),
         (lambda: SamplingParams(top_p=1.5), r"top_p is 1\.5; it must be above 0 and at most 1"),
         (lambda: sampling.temperature_probs(vector(-INF, -INF), 1.0), r"logits hold NaN, \+inf, or a row of -inf"),
