@@ -22,6 +22,7 @@ from ..cache.contiguous import KVCache
 from ..kernels.backend import uses_triton
 from ..paging.blocks import BlockTable
 from ..paging.paged_cache import PagedKVCache
+from ..paging.table_rows import TableRows
 
 # Ranges of a text that a GPU works on side by side; one token of few requests would leave it idle. Always as many,
 # though few texts would like more: the order in which a text's sums are taken must not depend on who else is served.
@@ -54,17 +55,23 @@ class PagedRows(KVCache):
         pool: where the blocks are.
         segments: of T tokens each.
         in_place: whether a kernel may follow the block tables while it attends; False gathers the blocks first.
+        tables: keeps the block tables from pass to pass, and has been told of this one; None makes tensors of them.
     """
 
-    def __init__(self, pool: PagedKVCache, segments: Sequence[Segment], in_place: bool = True) -> None:
+    def __init__(
+        self, pool: PagedKVCache, segments: Sequence[Segment], in_place: bool = True, tables: TableRows | None = None
+    ) -> None:
         self.pool, self.batch_size, self.T = pool, len(segments), len(segments[0].tokens)
         pasts = [segment.past for segment in segments]
         self.capacity = max(pasts) + self.T  # of the longest row, this pass included
         self.slots = [slot for each in segments for slot in each.table.slot_mapping(each.past, each.past + self.T)]
         device, n_blocks = pool.pools[0].device, -(-self.capacity // pool.block_size)
-        # Filled up with a block of the row's own: what another row's block holds, a NaN perhaps, would pass the mask.
-        held = [segment.table.blocks[:n_blocks] for segment in segments]
-        self.tables = torch.tensor([[*row, *row[:1] * (n_blocks - len(row))] for row in held]).to(device)
+        if tables is None:
+            # Filled up with a block of the row's own: what another's holds, a NaN perhaps, would pass the mask.
+            held = [segment.table.blocks[:n_blocks] for segment in segments]
+            self.tables = torch.tensor([[*row, *row[-1:] * (n_blocks - len(row))] for row in held]).to(device)
+        else:
+            self.tables = tables.select([segment.table for segment in segments], [0] * len(segments), n_blocks)
         self.lengths = (torch.tensor(pasts) + self.T).to(device)
         # Asked once, not in every layer. The kernel takes one query a row, and numbers, not codes.
         one_each = in_place and self.T == 1 and pool.is_plain
@@ -120,6 +127,7 @@ class VarlenBatch:
     Args:
         segments: at least one. They are sorted so that those with equally many tokens are neighbours.
         one_by_one: every request's attention by itself, gathered from its blocks: the plain way.
+        tables: keeps block tables as a tensor from pass to pass; None, the plain way, makes one of all of them anew.
 
     Attributes:
         tokens: all tokens to run, (1, n).
@@ -130,12 +138,20 @@ class VarlenBatch:
 
     batch_size, gives_rows = 1, False
 
-    def __init__(self, pool: PagedKVCache, segments: Sequence[Segment], one_by_one: bool = False) -> None:
+    def __init__(
+        self,
+        pool: PagedKVCache,
+        segments: Sequence[Segment],
+        one_by_one: bool = False,
+        tables: TableRows | None = None,
+    ) -> None:
         self.pool = pool
+        if tables is not None:
+            tables.update([segment.table for segment in segments])
         order = sorted(range(len(segments)), key=lambda i: len(segments[i].tokens))
         groups = [list(group) for _, group in groupby(order, key=lambda i: len(segments[i].tokens))]
         alike = [[i] for i in order] if one_by_one else groups
-        self._rows = [PagedRows(pool, [segments[i] for i in group], not one_by_one) for group in alike]
+        self._rows = [PagedRows(pool, [segments[i] for i in group], not one_by_one, tables) for group in alike]
         self._sizes = [rows.batch_size * rows.T for rows in self._rows]
         self.capacity = max(rows.capacity for rows in self._rows)
         tokens, positions, ends = [], [], {}

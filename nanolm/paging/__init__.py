@@ -36,6 +36,9 @@ _HOMES = {
         "Replica",
         "route_by_prefix",
     ],
+    "table_rows": [
+        "TableRows",
+    ],
 }
 __getattr__, __dir__ = lazy(__name__, _HOMES)
 
@@ -58,3 +61,4 @@ if TYPE_CHECKING:
     from .radix_tree import whole_blocks as whole_blocks
     from .routing import Replica as Replica
     from .routing import route_by_prefix as route_by_prefix
+    from .table_rows import TableRows as TableRows

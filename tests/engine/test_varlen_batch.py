@@ -11,7 +11,7 @@ from tiny_models import tiny_latent_model, tiny_model
 
 from nanolm.cache import KVCache
 from nanolm.engine import Segment, VarlenBatch
-from nanolm.paging import BlockAllocator, BlockTable
+from nanolm.paging import BlockAllocator, BlockTable, TableRows
 
 MODEL = tiny_model()
 V = MODEL.config.vocab_size
@@ -40,10 +40,10 @@ class Pool:
         table.append(n)
         return [self.rng.randrange(V) for _ in range(n)], table
 
-    def run(self, *segments, one_by_one=False):
+    def run(self, *segments, **options):
         """The logits that a pass over the segments gives, (scored, V)."""
         with torch.inference_mode():
-            batch = VarlenBatch(self.cache, segments, one_by_one)
+            batch = VarlenBatch(self.cache, segments, **options)
             return self.model(batch.tokens, batch, batch.scored)[0]
 
 
@@ -200,3 +200,18 @@ def test_positions_that_nobody_has_reserved_are_refused():
     pool = Pool(4)
     text, table = pool.text(4)
     assert_refuses("position", VarlenBatch, pool.cache, [Segment([*text, 1], 0, table)])
+
+
+# --- what lives from pass to pass --------------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(mixes(), st.integers(1, 4))
+def test_block_tables_kept_from_pass_to_pass_give_the_same_scores_to_the_last_bit(mix, n_passes):
+    block_size, requests, seed = mix
+    pool, rows = Pool(block_size, 200, seed), TableRows()
+    texts = [(*pool.text(n + n_passes), past, n - past) for n, past, _ in requests]
+    for step in range(n_passes):
+        segments = [Segment(text[past : past + T + step], past, table) for text, table, past, T in texts]
+        segments = pool.rng.sample(segments, pool.rng.randint(1, len(segments)))
+        assert torch.equal(pool.run(*segments, tables=rows), pool.run(*segments)), "another's block, or an older one"

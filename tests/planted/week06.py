@@ -397,7 +397,7 @@ _PLANTED = [
     (
         "engine/varlen_batch.py",
         "filled up with block 0",
-        "*row[:1] * (n_blocks",
+        "*row[-1:] * (n_blocks",
         "*[0] * (n_blocks",
         "test_a_request_that_holds_nan_does_not_reach_its_neighbours",
         "filled up with another's block",
