@@ -26,6 +26,12 @@ _HOMES = {
         "ModelRunner",
         "Outcome",
     ],
+    "paged_rows": [
+        "PagedRows",
+        "Segment",
+        "Shortcuts",
+        "groups_of",
+    ],
     "plain_runner": [
         "PlainRunner",
         "plain_model",
@@ -50,8 +56,6 @@ _HOMES = {
         "simulate_static_batching",
     ],
     "varlen_batch": [
-        "PagedRows",
-        "Segment",
         "VarlenBatch",
     ],
 }
@@ -66,6 +70,10 @@ if TYPE_CHECKING:
     from .metrics import summary as summary
     from .model_runner import ModelRunner as ModelRunner
     from .model_runner import Outcome as Outcome
+    from .paged_rows import PagedRows as PagedRows
+    from .paged_rows import Segment as Segment
+    from .paged_rows import Shortcuts as Shortcuts
+    from .paged_rows import groups_of as groups_of
     from .plain_runner import PlainRunner as PlainRunner
     from .plain_runner import plain_model as plain_model
     from .postprocess import Postprocessor as Postprocessor
@@ -79,6 +87,4 @@ if TYPE_CHECKING:
     from .simulation import ServingRun as ServingRun
     from .simulation import simulate_continuous_batching as simulate_continuous_batching
     from .simulation import simulate_static_batching as simulate_static_batching
-    from .varlen_batch import PagedRows as PagedRows
-    from .varlen_batch import Segment as Segment
     from .varlen_batch import VarlenBatch as VarlenBatch

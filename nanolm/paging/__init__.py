@@ -19,6 +19,7 @@ _HOMES = {
         "Float8PagedKVCache",
         "Int8PagedKVCache",
         "PagedKVCache",
+        "Scratch",
     ],
     "radix_cache": [
         "RadixCache",
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from .paged_cache import Float8PagedKVCache as Float8PagedKVCache
     from .paged_cache import Int8PagedKVCache as Int8PagedKVCache
     from .paged_cache import PagedKVCache as PagedKVCache
+    from .paged_cache import Scratch as Scratch
     from .radix_cache import RadixCache as RadixCache
     from .radix_cache import reusable_prefix_tokens as reusable_prefix_tokens
     from .radix_tree import Blocks as Blocks

@@ -39,6 +39,8 @@ class TableRows:
         columns: list[int] = []
         for table in tables:
             row = self._row_of[id(table)]
+            if table.blocks == self._known[row]:
+                continue
             changed = _note(self._known[row], table.blocks)
             rows += [row] * len(changed)
             columns += changed
@@ -56,11 +58,9 @@ class TableRows:
         Args:
             tables: of those given to the last `update`.
         """
-        where = [
-            [self._row_of[id(table)], first, len(table.blocks) - 1]
-            for table, first in zip(tables, firsts, strict=True)
-        ]
-        row, first, last = torch.tensor(where).to(self._blocks.device)[:, :, None].unbind(1)  # (B, 1) each
+        rows, lasts = [self._row_of[id(table)] for table in tables], [len(table.blocks) - 1 for table in tables]
+        where = torch.tensor([*rows, *firsts, *lasts]).to(self._blocks.device)
+        row, first, last = where.view(3, -1, 1).unbind()  # (B, 1) each
         columns = (first + torch.arange(n, device=row.device)).clamp_(max=last)  # (B, n)
         # By one number an entry, into the tensor as one line: three times as fast as by row and column.
         at = columns.add_(row * self._blocks.shape[1])
