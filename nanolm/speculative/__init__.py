@@ -33,6 +33,9 @@ _HOMES = {
         "speculative_round",
         "up_to_end",
     ],
+    "ngram_index": [
+        "NgramIndex",
+    ],
     "session": [
         "BatchSession",
         "Session",
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
     from .generate import speculative_generate as speculative_generate
     from .generate import speculative_round as speculative_round
     from .generate import up_to_end as up_to_end
+    from .ngram_index import NgramIndex as NgramIndex
     from .session import BatchSession as BatchSession
     from .session import Session as Session
     from .speedup import best_gamma as best_gamma
