@@ -19,8 +19,9 @@ import typer
 import nanolm
 import nanolm.engine
 from nanolm.cli.bench import ENGINE, ways_to_serve
-from nanolm.engine import Engine, Postprocessor, VarlenBatch
+from nanolm.engine import Engine, Postprocessor
 from nanolm.model import NanoLM
+from nanolm.varlen import VarlenBatch
 from nanolm.workload import Arrival, Replay, Trace, all_at_once, load_trace, replay_engine
 
 from .tools import machine, report
@@ -48,9 +49,9 @@ def profile(model: NanoLM, trace: Trace, options: dict[str, Any]) -> dict[str, f
     engine, seconds = Engine(model, **options), Counter()
 
     def timed(part: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*args: Any) -> Any:
+        def run(*args: Any, **options: Any) -> Any:
             start = time.perf_counter()
-            result = call(*args)
+            result = call(*args, **options)
             seconds[part] += time.perf_counter() - start
             return result
 

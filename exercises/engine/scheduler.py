@@ -4,8 +4,8 @@ Every request is the same thing at every time: a list of tokens, of which the fi
 prompt is many pending tokens and a decoding request has one, so prefill in chunks, decoding, and the recomputation
 after a preemption are one rule: run pending tokens, as many as the budget allows.
 
-Requests are served in the order of arrival. When blocks run out, the request that came last is preempted: its blocks
-are taken, its tokens kept, and once there is room they are computed again.
+Requests are admitted in the order of the queue, which `admission` may change a little. When blocks run out, the request
+admitted last is preempted: its blocks are taken, its tokens kept, and once there is room they are computed again.
 
 Sources: Yu 2022 ("Orca": scheduling pass by pass), Kwon 2023 (section 4.5: preemption by recomputation), Agrawal 2023
 ("Sarathi": prompts in chunks, beside decoding requests).
@@ -19,6 +19,7 @@ from typing import NamedTuple
 from .._require import require_count
 from ..paging.blocks import BlockAllocator, BlockTable, blocks_for
 from ..paging.radix_cache import RadixCache
+from .admission import Admission, let_a_short_one_pass, prompt_shares
 from .request import Request
 
 from course import NotYetWritten
@@ -41,7 +42,7 @@ class Plan:
     admitted: list[Request] = field(default_factory=list)
 
 
-class Scheduler:
+class Scheduler(Admission):
     """Admits, runs, preempts and dismisses requests.
 
     Args:
@@ -50,6 +51,9 @@ class Scheduler:
         max_running: most requests that hold blocks at one time.
         max_tokens_per_step: most tokens a pass. A long prompt is run in chunks, so that decoding requests wait less.
         prefix: remembers computed blocks, so that equal beginnings are computed once; None computes everything.
+        reserve: blocks that newcomers leave free for the answers of those who run, as far as these may need them. 0
+            admits whatever fits, and preempts more.
+        max_overtakes: how many short requests may go before one (`admission`); 0 is first come, first served.
 
     Attributes:
         waiting: requests without blocks, the next one first.
@@ -63,10 +67,14 @@ class Scheduler:
         max_running: int = 32,
         max_tokens_per_step: int = 512,
         prefix: RadixCache | None = None,
+        reserve: int = 0,
+        max_overtakes: int = 0,
     ) -> None:
         require_count(1, max_running=max_running, max_tokens_per_step=max_tokens_per_step)
+        require_count(0, reserve=reserve, max_overtakes=max_overtakes)
         self.allocator, self.block_size, self.prefix = allocator, block_size, prefix
         self.max_running, self.max_tokens_per_step = max_running, max_tokens_per_step
+        self.reserve, self.max_overtakes = reserve, max_overtakes
         self.waiting: deque[Request] = deque()
         self.running: list[Request] = []
 
@@ -98,37 +106,36 @@ class Scheduler:
     def schedule(self) -> Plan:
         """Return the next pass. Its positions are reserved; `complete` has to follow once it has run.
 
-        Running requests come first, in order of admission. A decoding request never waits for another's prompt, so
-        prompts share what the budget leaves. Newcomers are admitted only if no request was preempted: there is room,
-        or there is not. While there are requests, at least one runs: if all that could have run were preempted, those
-        that are left are asked again.
+        Decoding requests come first, in order of admission, each with all that it has pending: its newest token and
+        what is drafted behind it. They never wait for another's prompt. `_make_room` finds the blocks, if need be by
+        preempting others, and says how many of the tokens can run.
+
+        Prompts share what the budget leaves, each as many tokens as `prompt_shares` gives it, fewer where blocks are
+        short: for a prompt nobody is preempted. Newcomers are admitted with what is left then, and only if no request
+        was preempted: there is room, or there is not.
+
+        A pass has at most max_tokens_per_step tokens, and no request is in it with none. While there are requests, at
+        least one runs: if nobody could, the one admitted last is preempted, and those that are left are asked again.
         """
         plan, budget = Plan(), self.max_tokens_per_step
-        for_prompts = budget - sum(request.n_pending for request in self.running if request.is_decoding)
-        at = 0
-        while at < len(self.running):  # a preemption takes from the end of this list
-            request = self.running[at]
-            n = min(request.n_pending, budget if request.is_decoding else min(budget, for_prompts))
-            n = self._make_room(request, n, plan) if n > 0 else 0
-            if n > 0:
-                for_prompts -= 0 if request.is_decoding else n
-                budget -= n
-                plan.copies += request.table.append(n)
-                plan.work.append(Work(request, n))
-            at += 1
+        for request in [request for request in self.running if request.is_decoding]:
+            if budget and request not in plan.preempted:
+                n = self._make_room(request, min(request.n_pending, budget), plan)
+                budget -= self._run(request, n, plan)
+        budget -= self._admit_a_short_one(plan, budget)
+        prompts = [request for request in self.running if not request.is_decoding and request not in plan.admitted]
+        for request, n in prompt_shares(prompts, budget, fair=self.max_overtakes > 0):
+            budget -= self._run(request, self._room(request, n), plan)
         if not plan.preempted:
-            self.admit(plan, min(budget, for_prompts))
-        elif not plan.work:
-            again = self.schedule()
-            again.preempted[:0] = plan.preempted
-            return again
-        return plan
+            self.admit(plan, budget)
+        return plan if plan.work or not self.running else self._again(plan)
 
     def admit(self, plan: Plan, budget: int) -> None:
         """Move requests from waiting to running while there is room, and add their first tokens to the plan.
 
         Strictly in order: if the first one waiting does not fit, nobody behind it is admitted. It fits if blocks for
-        all its pending tokens are free, not only for those of this pass. What the prefix cache holds of its beginning
+        all its pending tokens are free, not only for those of this pass; `_may_fit` can say no for other reasons too,
+        and is the last word where it does. What the prefix cache holds of its beginning
         is not run again, except for the last token: its pass gives the logits of the next one. The tokens that it
         spares are added to the request's n_prefix_tokens, if it is admitted. A pass runs at most `budget` tokens of
         newcomers in all, and at most max_running requests run.
@@ -161,13 +168,43 @@ class Scheduler:
     def complete(self, request: Request, n_computed: int) -> None:
         """Count the first n_computed tokens of a request as cached and give back what lies behind (a refused draft)."""
         request.draft = []
-        request.n_computed = n_computed
+        request.n_computed, request.n_run = n_computed, max(request.n_run, n_computed)
+        request.n_draft_computed = min(request.n_draft_computed, n_computed)
         request.table.truncate(n_computed)
         full = n_computed // self.block_size
         if self.prefix is not None and full > request.n_remembered:
-            kept = self.prefix.insert(request.tokens[: full * self.block_size], request.table.blocks[:full])
+            before = request.table.blocks[:full]
+            kept = self.prefix.insert(request.tokens[: full * self.block_size], before)
             request.table.replace(kept)  # where somebody else has computed the same, one copy is enough
+            if kept != before:  # of a draft's keys and values nothing is known there
+                first = next(i for i in range(full) if kept[i] != before[i])
+                request.n_draft_computed = min(request.n_draft_computed, first * self.block_size)
             request.n_remembered = full
+
+    def cancel(self, plan: Plan | None = None) -> None:
+        """Take a pass back that has failed: nothing of it counts as computed, and it can be planned again.
+
+        Without a plan the pass failed before there was one, and whoever has places for it begins anew: a copy that a
+        place needs was never made.
+        """
+        for request in list(self.running)[::-1]:
+            if plan is None and request.table.length > request.n_computed:
+                self.preempt(request)
+            elif request.table.length > request.n_computed:
+                self.complete(request, request.n_computed)
+        for request in self.waiting:
+            if request.table.blocks:  # it failed in the middle of an admission
+                self._forget_blocks(request)
+
+    def cancel_copies(self, plan: Plan) -> None:
+        """Let those begin anew whose table has a block that should have become a copy and has not.
+
+        Made later, the copy would go into a block that is somebody else's by then.
+        """
+        targets = {target for _, target in plan.copies}
+        for request, _ in reversed(plan.work):
+            if not targets.isdisjoint(request.table.blocks):
+                self.preempt(request)
 
     def fork(self, request: Request, twin: Request) -> None:
         """Let twin run on from where request is, over the same blocks; whoever writes first into one gets a copy.
@@ -182,6 +219,7 @@ class Scheduler:
         if len(self.running) >= self.max_running:
             raise ValueError(f"{self.max_running} requests run already, which is max_running")
         twin.table, twin.n_computed, twin.n_remembered = request.table.fork(), request.n_computed, request.n_remembered
+        twin.n_draft_computed = request.n_draft_computed
         self.running.append(twin)
 
     def remove(self, request: Request) -> None:
@@ -207,27 +245,30 @@ class Scheduler:
                 return 0
         return n
 
-    def _may_fit(self, request: Request) -> bool:
-        """Whether there may be room for a waiting request; asked each pass, so it leaves the prefix cache as it is."""
-        needed = blocks_for(len(request.tokens), self.block_size)
-        if needed <= self.allocator.n_free or self.prefix is None:
-            return needed <= self.allocator.n_free
-        cached = self.prefix.peek(request.tokens[:-1]) // self.block_size
-        return needed - cached <= self.allocator.n_free + self.prefix.n_evictable
+    def _run(self, request: Request, n: int, plan: Plan) -> int:
+        """Reserve places for n more tokens of a running request and plan them; return n."""
+        if n > 0:
+            plan.copies += request.table.append(n)
+            plan.work.append(Work(request, n))
+        return max(0, n)
 
-    def _free_up(self, n_blocks: int) -> bool:
-        """Have n free blocks, if need be by evicting from the prefix cache; False, and nothing evicted, if in vain."""
-        missing = n_blocks - self.allocator.n_free
-        if missing > 0 and self.prefix is not None and self.prefix.n_evictable >= missing:
-            self.prefix.evict(missing)
-        return self.allocator.n_free >= n_blocks
+    def _again(self, plan: Plan) -> Plan:
+        """Plan once more without the one admitted last: nobody has run, and its blocks let others do so."""
+        if not plan.preempted:
+            plan.preempted.append(self.running[-1])
+            self.preempt(self.running[-1])
+        again = self.schedule()
+        again.preempted[:0] = plan.preempted
+        return again
 
-    def _take_prefix(self, request: Request) -> None:
-        if self.prefix is not None:
-            blocks = self.prefix.match(request.tokens, limit=len(request.tokens) - 1)
-            request.table.adopt(blocks)
-            request.n_computed, request.n_remembered = request.table.length, len(blocks)
-
-    def _forget_blocks(self, request: Request) -> None:
-        request.table.release()
-        request.n_computed = request.n_remembered = 0
+    def _admit_a_short_one(self, plan: Plan, budget: int) -> int:
+        """Admit the first in the queue before prompts that have more to run; return the tokens that this takes."""
+        if not self.max_overtakes or plan.preempted or not self.waiting:
+            return 0
+        let_a_short_one_pass(self.waiting, self.max_overtakes)
+        n = self.waiting[0].n_pending
+        pending = [request.n_pending for request in self.running if not request.is_decoding]
+        n_before = len(plan.work)
+        if pending and n < min(pending):
+            self.admit(plan, min(n, budget // 2))
+        return sum(work.n_tokens for work in plan.work[n_before:])

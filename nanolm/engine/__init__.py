@@ -69,11 +69,6 @@ _HOMES = {
         "outcome_of",
         "verify",
     ],
-    "varlen_batch": [
-        "PagedRows",
-        "Segment",
-        "VarlenBatch",
-    ],
 }
 __getattr__, __dir__ = lazy(__name__, _HOMES)
 
@@ -116,6 +111,3 @@ if TYPE_CHECKING:
     from .token_choice import not_finite as not_finite
     from .token_choice import outcome_of as outcome_of
     from .token_choice import verify as verify
-    from .varlen_batch import PagedRows as PagedRows
-    from .varlen_batch import Segment as Segment
-    from .varlen_batch import VarlenBatch as VarlenBatch

@@ -21,9 +21,9 @@ from ..sampling.adjust import adjust_rows
 from ..sampling.rows import sample_rows
 from ..speculative.adaptive import AdaptiveGamma
 from ..speculative.ngram_index import NgramIndex
+from ..varlen.paged_rows import Segment
 from .request import TO_DRAFT, Request
 from .scheduler import Work
-from .varlen_batch import Segment
 
 # The streams of a request's random numbers. A token and the guess of it share one where there is a seed.
 TOKENS, DRAFTS, VERIFICATION = 0, 1, 2

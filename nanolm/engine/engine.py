@@ -218,7 +218,7 @@ class Engine(BlockingCalls):
         return twin.id
 
     def abort(self, request_id: int) -> None:
-        """Call a request off, waiting or running; nothing more comes of it. One that has ended already is left alone."""
+        """Call a request off, waiting or running: nothing more comes of it. One that has ended is left alone."""
         if request_id in self._requests:
             self._undelivered = [output for output in self._undelivered if output.id != request_id]
             self._postprocess.finish(self._requests[request_id], "abort")

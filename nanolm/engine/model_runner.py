@@ -9,13 +9,15 @@ from .._require import require_count
 from ..cache.kinds import CacheKind
 from ..model.decoder import NanoLM
 from ..paging.paged_cache import PagedKVCache
+from ..paging.table_rows import TableRows
 from ..speculative.adaptive import AdaptiveGamma
 from ..speculative.generate import check_draft
+from ..varlen.paged_rows import Segment
+from ..varlen.varlen_batch import VarlenBatch
 from .drafting import LookupDrafts, ModelDrafts, NoDrafts
 from .request import Request
 from .scheduler import Work
 from .token_choice import Outcome, TokenChoice, not_finite
-from .varlen_batch import Segment, VarlenBatch
 
 
 class ModelRunner:
@@ -50,6 +52,7 @@ class ModelRunner:
     ) -> None:
         _check(draft, model, gamma)
         self.model, self.cache, self.clock = model, cache, clock
+        self._tables = TableRows(cache.pools[0].device)
         self.control = AdaptiveGamma(gamma, adaptive) if draft is not None else None
         self.drafts = self._drafts(draft, cache_kind, max_tokens)
 
@@ -131,7 +134,8 @@ class ModelRunner:
     @torch.inference_mode()
     def forward_segments(self, model: NanoLM, cache: PagedKVCache, segments: Sequence[Segment]) -> tuple[Tensor, float]:
         """Run a model over segments; return the logits that they ask for, (rows, V), and the seconds it took."""
-        batch = VarlenBatch(cache, segments, one_by_one=not self.fast)
+        here = cache.pools[0].device == self.cache.pools[0].device  # a draft may be elsewhere
+        batch = VarlenBatch(cache, segments, not self.fast, self._tables if self.fast and here else None)
         started = self.clock()
         logits = model(batch.tokens, batch, batch.scored)[0]
         if logits.device.type == "cuda":

@@ -21,12 +21,12 @@ from ..sampling.rng import Rng
 from ..sampling.sampler import sample_next
 from ..speculative.drafts import prompt_lookup
 from ..speculative.generate import speculative_round
+from ..varlen.paged_rows import Segment
 from .drafting import VERIFICATION, LookupDrafts, NoDrafts
 from .model_runner import ModelRunner
 from .request import Request
 from .scheduler import Work
 from .token_choice import Outcome, TokenChoice, adjust_request, not_finite, outcome_of
-from .varlen_batch import Segment
 
 
 class PlainLookupDrafts(LookupDrafts):

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ..budget.shapes import LatentAttention
 from ..config import ModelConfig
-from ..paging.paged_cache import PagedKVCache
+from ..paging.paged_cache import PagedKVCache, Scratch
 
 
 class LatentPagedCache(PagedKVCache):
@@ -46,10 +46,8 @@ class LatentPagedCache(PagedKVCache):
         self.pools[layer].view(-1, self.head_dim).index_copy_(0, slots, k[0])
 
     def read(
-        self, layer: int, tables: Int[Tensor, "B blocks"]
+        self, layer: int, tables: Int[Tensor, "B blocks"], scratch: Scratch | None = None
     ) -> tuple[Float[Tensor, "B 1 S H"], Float[Tensor, "B 1 S C"]]:
         """As PagedKVCache.read, the values a view of the keys."""
-        B, blocks = tables.shape
-        keys = self.pools[layer][0, 0].index_select(0, tables.flatten())
-        keys = keys.view(B, 1, blocks * self.block_size, self.head_dim)
+        keys = self._gather(self.pools[layer], tables, scratch).view(len(tables), 1, -1, self.head_dim)
         return keys, keys[..., : self.latent_dim]

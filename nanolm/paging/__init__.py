@@ -23,6 +23,7 @@ _HOMES = {
         "Float8PagedKVCache",
         "Int8PagedKVCache",
         "PagedKVCache",
+        "Scratch",
     ],
     "radix_cache": [
         "RadixCache",
@@ -40,6 +41,9 @@ _HOMES = {
     "routing": [
         "Replica",
         "route_by_prefix",
+    ],
+    "table_rows": [
+        "TableRows",
     ],
     "watched": [
         "Listener",
@@ -59,6 +63,7 @@ if TYPE_CHECKING:
     from .paged_cache import Float8PagedKVCache as Float8PagedKVCache
     from .paged_cache import Int8PagedKVCache as Int8PagedKVCache
     from .paged_cache import PagedKVCache as PagedKVCache
+    from .paged_cache import Scratch as Scratch
     from .radix_cache import RadixCache as RadixCache
     from .radix_cache import reusable_prefix_tokens as reusable_prefix_tokens
     from .radix_tree import Blocks as Blocks
@@ -70,5 +75,6 @@ if TYPE_CHECKING:
     from .radix_tree import whole_blocks as whole_blocks
     from .routing import Replica as Replica
     from .routing import route_by_prefix as route_by_prefix
+    from .table_rows import TableRows as TableRows
     from .watched import Listener as Listener
     from .watched import WatchedAllocator as WatchedAllocator

@@ -18,6 +18,23 @@ from ..quantization.float8 import FLOAT8, LARGEST_FLOAT8
 _SCALE_DTYPE = torch.bfloat16
 
 
+class Scratch:
+    """Memory that the layers of a pass gather into one after the other, each over what the last one left there.
+
+    Taken anew for every layer, 8 MB and more cost several times the gather: the system has to clear the memory first.
+    """
+
+    def __init__(self) -> None:
+        self._given: dict[tuple[tuple[int, ...], torch.dtype], Tensor] = {}
+
+    def room(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+        """Return a tensor of any content: always the same one for the same shape and dtype."""
+        given = self._given.get((shape, dtype))
+        if given is None:
+            given = self._given[shape, dtype] = torch.empty(shape, dtype=dtype, device=device)
+        return given
+
+
 class PagedKVCache:
     """Keys and values of a pool of blocks.
 
@@ -78,20 +95,24 @@ class PagedKVCache:
         values.index_copy_(1, slots, v)
 
     def read(
-        self, layer: int, tables: Int[Tensor, "B blocks"]
+        self, layer: int, tables: Int[Tensor, "B blocks"], scratch: Scratch | None = None
     ) -> tuple[Float[Tensor, "B K S H"], Float[Tensor, "B K S H"]]:
         """Return keys and values of each row's blocks in order, S = blocks · block_size positions.
 
         A row with fewer blocks is filled up with one of its own; the caller masks what lies behind the row's positions.
-        """
-        return self._gather(self.pools[layer], tables)
 
-    def _gather(self, pool: Tensor, tables: Tensor) -> tuple[Tensor, Tensor]:
-        B, blocks = tables.shape
-        both = pool.index_select(2, tables.flatten())  # (2, K, B · blocks, block_size · numbers)
-        both = both.view(2, self.n_kv_heads, B, blocks * self.block_size, -1).transpose(1, 2)
-        keys, values = both.unbind()
+        Args:
+            scratch: where they are gathered, to be overwritten by the next read; None takes new memory.
+        """
+        keys, values = self._gather(self.pools[layer], tables, scratch).unbind()
         return keys, values
+
+    def _gather(self, pool: Tensor, tables: Tensor, scratch: Scratch | None) -> Tensor:
+        """What the pool has of the tables' positions: (2, B, K, S, numbers a position); a latent cache has no 2."""
+        (both, heads, _, numbers), (B, blocks) = pool.shape, tables.shape
+        room = scratch and scratch.room((both, heads, B * blocks, numbers), pool.dtype, pool.device)
+        found = torch.index_select(pool, 2, tables.flatten(), out=room)
+        return found.view(both, heads, B, blocks * self.block_size, -1).transpose(1, 2)
 
     def copy_blocks(self, copies: list[tuple[int, int]]) -> None:
         """Copy whole blocks, (from, to) one after the other, in all layers."""
@@ -146,11 +167,18 @@ class Int8PagedKVCache(PagedKVCache):
         self.pools[layer].view(2, self.n_kv_heads, -1, self.head_dim).index_copy_(2, slots, codes)
         self.scale_pools[layer].view(2, self.n_kv_heads, -1, 1).index_copy_(2, slots, scales)
 
-    def read(self, layer: int, tables: Int[Tensor, "B blocks"]) -> tuple[Tensor, Tensor]:
+    def read(
+        self, layer: int, tables: Int[Tensor, "B blocks"], scratch: Scratch | None = None
+    ) -> tuple[Tensor, Tensor]:
         """As PagedKVCache.read; what comes back is what the codes stand for."""
-        codes, scales = self._gather(self.pools[layer], tables), self._gather(self.scale_pools[layer], tables)
-        k, v = (dequantize(c, s).to(self.dtype) for c, s in zip(codes, scales, strict=True))
-        return k, v
+        codes = self._gather(self.pools[layer], tables, scratch)
+        scales = self._gather(self.scale_pools[layer], tables, scratch)
+        if scratch is None:
+            keys, values = dequantize(codes, scales).to(self.dtype)
+        else:  # the same product, and no memory taken for it
+            room = scratch.room(codes.shape, torch.float32, codes.device)
+            keys, values = room.copy_(codes).mul_(scales).to(self.dtype)
+        return keys, values
 
 
 class Float8PagedKVCache(PagedKVCache):
@@ -172,7 +200,11 @@ class Float8PagedKVCache(PagedKVCache):
             rounded = new.clamp(-LARGEST_FLOAT8, LARGEST_FLOAT8).to(FLOAT8)
             of.index_copy_(1, slots, rounded.view(torch.uint8))
 
-    def read(self, layer: int, tables: Int[Tensor, "B blocks"]) -> tuple[Tensor, Tensor]:
+    def read(
+        self, layer: int, tables: Int[Tensor, "B blocks"], scratch: Scratch | None = None
+    ) -> tuple[Tensor, Tensor]:
         """As PagedKVCache.read, widened to the model's dtype."""
-        k, v = self._gather(self._tensors[layer], tables)
-        return k.view(FLOAT8).to(self.dtype), v.view(FLOAT8).to(self.dtype)
+        codes = self._gather(self._tensors[layer], tables, scratch).view(FLOAT8)
+        room = scratch and scratch.room(codes.shape, self.dtype, codes.device)
+        keys, values = codes.to(self.dtype) if room is None else room.copy_(codes)
+        return keys, values

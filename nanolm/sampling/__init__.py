@@ -40,6 +40,9 @@ _HOMES = {
         "Rng",
         "draw_rows",
     ],
+    "rows": [
+        "sample_rows",
+    ],
     "sampler": [
         "sample_next",
     ],
@@ -69,6 +72,7 @@ if TYPE_CHECKING:
     from .params import SamplingParams as SamplingParams
     from .rng import Rng as Rng
     from .rng import draw_rows as draw_rows
+    from .rows import sample_rows as sample_rows
     from .sampler import sample_next as sample_next
     from .summation import float32_sum as float32_sum
     from .summation import greedy_pick_with_summation_order as greedy_pick_with_summation_order

@@ -13,8 +13,9 @@ _HOMES = {
         "residual_distribution",
         "verify_draft",
     ],
-    "batch": [
-        "speculate_batch",
+    "adaptive": [
+        "AdaptiveGamma",
+        "PassTimes",
     ],
     "drafts": [
         "ModelDraft",
@@ -32,6 +33,9 @@ _HOMES = {
         "speculative_generate",
         "speculative_round",
         "up_to_end",
+    ],
+    "ngram_index": [
+        "NgramIndex",
     ],
     "session": [
         "BatchSession",
@@ -51,7 +55,8 @@ if TYPE_CHECKING:
     from .acceptance import check_distributions as check_distributions
     from .acceptance import residual_distribution as residual_distribution
     from .acceptance import verify_draft as verify_draft
-    from .batch import speculate_batch as speculate_batch
+    from .adaptive import AdaptiveGamma as AdaptiveGamma
+    from .adaptive import PassTimes as PassTimes
     from .drafts import ModelDraft as ModelDraft
     from .drafts import PromptLookupDraft as PromptLookupDraft
     from .drafts import prompt_lookup as prompt_lookup
@@ -65,6 +70,7 @@ if TYPE_CHECKING:
     from .generate import speculative_generate as speculative_generate
     from .generate import speculative_round as speculative_round
     from .generate import up_to_end as up_to_end
+    from .ngram_index import NgramIndex as NgramIndex
     from .session import BatchSession as BatchSession
     from .session import Session as Session
     from .speedup import best_gamma as best_gamma

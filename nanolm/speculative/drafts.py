@@ -13,6 +13,7 @@ from ..model.decoder import NanoLM, check_prompts
 from ..sampling.params import SamplingParams
 from ..sampling.rng import Rng
 from .generate import Round, SpecDecodeStats, check_draft, speculative_generate
+from .ngram_index import NgramIndex
 from .session import Session
 
 
@@ -72,21 +73,33 @@ class ModelDraft:
 
 
 class PromptLookupDraft:
-    """Proposes by looking back (`prompt_lookup`); each drafted token is certain, so q is 1 at one token."""
+    """Proposes by looking back (`prompt_lookup`); each drafted token is certain, so q is 1 at one token.
 
-    def __init__(self, vocab_size: int, max_ngram: int = 3) -> None:
-        self.vocab_size, self.max_ngram = vocab_size, max_ngram
-        self.length = 0  # it keeps nothing, so there is nothing to forget
+    Args:
+        fast: keep an index of the text as long as it only grows; False searches the whole text each time.
+    """
+
+    def __init__(self, vocab_size: int, max_ngram: int = 3, fast: bool = True) -> None:
+        self.vocab_size, self.max_ngram, self.fast = vocab_size, max_ngram, fast
+        self.length = 0  # of what is to be forgotten after a refusal: it keeps nothing but the text
+        self._index = NgramIndex(max_ngram)
 
     def propose(self, text: Sequence[int], gamma: int, rng: Rng) -> tuple[list[int], Tensor]:
         """Return up to γ tokens and their one-hot distributions, (n, V)."""
-        drafted = prompt_lookup(text, gamma, self.max_ngram)
+        drafted = self._indexed(text).propose(gamma) if self.fast else prompt_lookup(text, gamma, self.max_ngram)
         probs = torch.zeros(len(drafted), self.vocab_size, dtype=torch.float64)
         probs[range(len(drafted)), drafted] = 1.0
         return drafted, probs
 
     def truncate(self, length: int) -> None:
         """Nothing to forget."""
+
+    def _indexed(self, text: Sequence[int]) -> NgramIndex:
+        begin, tokens = text[: len(self._index)], self._index.tokens
+        if begin != tokens and list(begin) != tokens:  # another text, or one that went back
+            self._index = NgramIndex(self.max_ngram)
+        self._index.extend(text[len(self._index) :])
+        return self._index
 
 
 def speculate(

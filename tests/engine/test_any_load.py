@@ -1,4 +1,4 @@
-"""Whatever happens beside a request, it gets the tokens that it gets alone (helpers/any_load.py says what can happen)."""
+"""Whatever happens beside a request, it gets the tokens that it gets alone (helpers/any_load.py: what can happen)."""
 
 import pytest
 from any_load import Load

@@ -177,7 +177,8 @@ def test_a_draft_whose_logits_are_nan_is_given_up_and_no_text_changes(alone):
 
 
 def test_a_block_that_held_a_draft_s_nan_is_clean_for_the_next_request():
-    # One request after the other in the same few blocks: the first one's draft leaves NaN, the second's must not see it.
+    # One request after the other in the same few blocks: the first one's draft leaves NaN, which the second's must not
+    # see.
     engine = engine_of(draft=poisoned_draft(), n_blocks=4, prefix_cache=False, max_running=1)
     engine.generate([[1, 4, 4, 4, 4, 4]], 8, SAMPLED, [0])
     request = engine.request(engine.add_request([1, 2, 3], 12, SamplingParams(0.0, end_tokens=(4,))))

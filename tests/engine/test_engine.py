@@ -15,10 +15,11 @@ from poison import draft_poison, poisoned_model
 from refusal import assert_refuses
 from tiny_models import tiny_latent_model, tiny_model
 
-from nanolm.engine import Engine, Scheduler, VarlenBatch
+from nanolm.engine import Engine, Scheduler
 from nanolm.model import NanoLM
 from nanolm.paging import BlockAllocator
 from nanolm.sampling import Rng, SamplingParams
+from nanolm.varlen import VarlenBatch
 
 MODEL, OTHER = tiny_model(), tiny_model(1)
 V = MODEL.config.vocab_size

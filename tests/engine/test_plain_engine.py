@@ -12,10 +12,11 @@ from refusal import assert_refuses
 from tiny_models import tiny_latent_model, tiny_model
 from torch import nn
 
-from nanolm.engine import Engine, Request, TokenChoice, plain_model, plain_runner, varlen_batch
+from nanolm.engine import Engine, Request, TokenChoice, plain_model, plain_runner
 from nanolm.model import GroupedMoE, quantize_model
 from nanolm.quantization import Int4Linear, QuantizedLinear
 from nanolm.sampling import Rng, SamplingParams, sample_next
+from nanolm.varlen import varlen_batch
 
 MODEL, OTHER = tiny_model(), tiny_model(1)
 V = MODEL.config.vocab_size

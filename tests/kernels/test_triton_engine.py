@@ -5,8 +5,9 @@ import torch
 from tiny_models import tiny_latent_model, tiny_model
 
 from nanolm import kernels
-from nanolm.engine import Engine, varlen_batch
+from nanolm.engine import Engine
 from nanolm.sampling import SamplingParams
+from nanolm.varlen import paged_rows
 
 
 @pytest.fixture
@@ -27,8 +28,8 @@ def answers(model):
 def test_the_engine_writes_the_same_with_the_paged_kernel(chosen, monkeypatch):
     model = tiny_model().float()
     called = []
-    original = varlen_batch.paged_attention
-    monkeypatch.setattr("nanolm.engine.varlen_batch.paged_attention", lambda *a: called.append(a) or original(*a))
+    original = paged_rows.paged_attention
+    monkeypatch.setattr("nanolm.engine.paged_rows.paged_attention", lambda *a: called.append(a) or original(*a))
     with_kernel = answers(model)
     assert called, "no decode pass went through the kernel"
     kernels.set_backend("torch")

@@ -16,6 +16,7 @@ from nanolm.paging import (
     Int8PagedKVCache,
     PagedKVCache,
     RadixCache,
+    Scratch,
 )
 
 L, K, H = 3, 2, 6  # of tiny_config
@@ -81,6 +82,19 @@ def test_requests_are_written_together_and_read_by_their_own_tables(kind):
     for row, start, n in ((0, 6, 5), (1, 0, 6)):
         assert torch.equal(keys[row, :, :n], k[:, start : start + n])
         assert torch.equal(values[row, :, :n], v[:, start : start + n])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_gathered_into_scratch_is_the_same_and_lies_there_until_the_next(kind):
+    cache, scratch = filled(kind), Scratch()
+    for tables in (torch.tensor([[3, 0], [1, 1]]), torch.tensor([[2], [4]])):
+        for layer in range(L):
+            found = cache.read(layer, tables, scratch)
+            for x, right in zip(found, cache.read(layer, tables), strict=True):
+                assert x.dtype == right.dtype and torch.equal(x, right)
+    first = cache_of(kind, dtype=torch.float32), torch.tensor([[1, 2]])
+    places = [first[0].read(layer, first[1], scratch)[0].data_ptr() for layer in range(L)]
+    assert len(set(places)) == 1, "memory was taken anew for a layer"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -367,7 +367,7 @@ _PLANTED = [
         "refused drafted tokens are held still",
     ),
     (
-        "engine/varlen_batch.py",
+        "engine/paged_rows.py",
         "the mask hides a position too many",
         "> last_seen[..., None]",
         ">= last_seen[..., None]",
@@ -375,7 +375,7 @@ _PLANTED = [
         "one position too many",
     ),
     (
-        "engine/varlen_batch.py",
+        "engine/paged_rows.py",
         "the mask hides a position too few",
         "> last_seen[..., None]",
         "> last_seen[..., None] + 1",
@@ -395,9 +395,9 @@ _PLANTED = [
         "wrong group's table",
     ),
     (
-        "engine/varlen_batch.py",
+        "engine/paged_rows.py",
         "filled up with block 0",
-        "*row[:1] * (n_blocks",
+        "*row[-1:] * (n_blocks",
         "*[0] * (n_blocks",
         "test_a_request_that_holds_nan_does_not_reach_its_neighbours",
         "filled up with another's block",

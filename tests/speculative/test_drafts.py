@@ -12,7 +12,7 @@ from refusal import assert_refuses
 from tiny_models import tiny_model, tokens_of
 
 from nanolm.sampling import Rng, SamplingParams
-from nanolm.speculative import ModelDraft, PromptLookupDraft, drafts, speculate
+from nanolm.speculative import ModelDraft, NgramIndex, PromptLookupDraft, drafts, speculate
 
 # --- prompt_lookup -----------------------------------------------------------------------------------------------
 
@@ -129,6 +129,32 @@ def test_a_lookup_draft_is_certain_of_each_guess():
 def test_a_lookup_draft_without_a_match_proposes_nothing():
     drafted, probs = PromptLookupDraft(vocab_size=6).propose([1, 2, 3], 2, Rng(seed=0))
     assert drafted == [] and probs.shape == (0, 6)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 2), max_size=5)), max_size=8), st.integers(1, 5))
+def test_a_lookup_draft_keeps_up_with_its_text_and_with_another(steps, max_ngram):
+    draft, text = PromptLookupDraft(3, max_ngram), []
+    for goes_on, tokens in steps:
+        text = text + tokens if goes_on else tokens  # else another request's, or the same one cut short
+        assert draft.propose(text, 4, Rng(0))[0] == lookup_by_strings(text, 4, max_ngram), f"after {text}"
+
+
+def test_a_lookup_draft_searches_the_whole_text_where_it_is_to_be_plain(monkeypatch):
+    searched = []
+    monkeypatch.setattr(drafts, "prompt_lookup", lambda *arguments: searched.append(arguments) or [2])
+    assert PromptLookupDraft(3, 2, fast=False).propose([1, 2, 1], 4, Rng(0))[0] == [2]
+    assert searched == [([1, 2, 1], 4, 2)]
+    assert PromptLookupDraft(3, 2).propose([1, 2, 1], 4, Rng(0))[0] == [2, 1] and len(searched) == 1
+
+
+def test_a_lookup_draft_reads_each_token_once(monkeypatch):
+    read = []
+    monkeypatch.setattr(NgramIndex, "extend", lambda self, tokens: read.extend(tokens) or self.tokens.extend(tokens))
+    draft = PromptLookupDraft(9)
+    for n in (3, 4, 4, 6):
+        draft.propose([1, 2, 3, 4, 5, 6][:n], 2, Rng(0))
+    assert read == [1, 2, 3, 4, 5, 6], "what has been indexed was read again"
 
 
 def test_a_lookup_draft_has_nothing_to_forget():

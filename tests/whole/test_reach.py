@@ -17,7 +17,7 @@ from nanolm.mla import LatentLM
 from nanolm.model import quantize_model
 from nanolm.paging import route_by_prefix
 from nanolm.sampling import SamplingParams
-from nanolm.speculative import speculate
+from nanolm.speculative import PromptLookupDraft, speculate
 from nanolm.workload import load_trace
 
 N_TOKENS = 8
@@ -113,6 +113,10 @@ def one_at_a_time_speculating():
         speculate(model_of("target"), model_of("draft"), prompt, N_TOKENS, sampling=SAMPLED)
 
 
+def look_up_without_an_index():
+    speculate(model_of("target"), PromptLookupDraft(1024, fast=False), requests()[0], N_TOKENS)
+
+
 def quantize_and_serve(bits, **options):
     """Quantizing is a part of serving a quantized model."""
     serve(quantized(bits, **options), plain=True)
@@ -137,6 +141,7 @@ CONFIGURATIONS = {
     "two replicas, routed by prefix": serve_with_two_replicas,
     "no engine: one request at a time": one_at_a_time,
     "no engine: one at a time, speculating": one_at_a_time_speculating,
+    "no engine: look-up without an index": look_up_without_an_index,
 }
 
 

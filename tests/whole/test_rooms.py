@@ -15,6 +15,7 @@ ROOMS = [
     *("kernels", "budget", "sampling", "text"),
     *("quantization", "attention"),
     *("paging", "cache", "window"),
+    "varlen",
     *("model", "mla"),
     *("checkpoint", "machine", "speculative"),
     "engine",

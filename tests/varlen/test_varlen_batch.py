@@ -1,19 +1,20 @@
 """Passes over tokens of many requests against each request's own full forward without any cache, in float64."""
 
+import math
 import random as chance
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from refusal import assert_refuses
-from tiny_models import tiny_latent_model, tiny_model
+from tiny_models import tiny_config, tiny_latent_model, tiny_model
 
 from nanolm.cache import KVCache
-from nanolm.engine import Segment, VarlenBatch
-from nanolm.paging import BlockAllocator, BlockTable
+from nanolm.paging import BlockAllocator, BlockTable, PagedKVCache, Scratch, TableRows
+from nanolm.varlen import Segment, Shortcuts, VarlenBatch, groups_of
 
-MODEL = tiny_model()
+MODEL, LATENT = tiny_model(), tiny_latent_model()
 V = MODEL.config.vocab_size
 
 
@@ -25,9 +26,9 @@ def off_by(actual, expected):
 class Pool:
     """A cache whose blocks are dealt out in a shuffled order."""
 
-    def __init__(self, block_size, n_blocks=64, seed=0, model=MODEL):
+    def __init__(self, block_size, n_blocks=64, seed=0, model=MODEL, cache_kind="float"):
         self.model, self.rng = model, chance.Random(seed)
-        self.cache = model.new_paged_cache(n_blocks, block_size)
+        self.cache = model.new_paged_cache(n_blocks, block_size, cache_kind)
         self.allocator = BlockAllocator(n_blocks)
         blocks = [self.allocator.allocate() for _ in range(n_blocks)]
         self.rng.shuffle(blocks)
@@ -40,10 +41,10 @@ class Pool:
         table.append(n)
         return [self.rng.randrange(V) for _ in range(n)], table
 
-    def run(self, *segments, one_by_one=False):
+    def run(self, *segments, **options):
         """The logits that a pass over the segments gives, (scored, V)."""
         with torch.inference_mode():
-            batch = VarlenBatch(self.cache, segments, one_by_one)
+            batch = VarlenBatch(self.cache, segments, **options)
             return self.model(batch.tokens, batch, batch.scored)[0]
 
 
@@ -181,7 +182,7 @@ def test_one_by_one_every_request_gets_the_same_scores(requests):
 
 @pytest.mark.parametrize("requests", MIXES.values(), ids=MIXES.keys())
 def test_latent_attention_reads_its_own_texts_too(requests):
-    pool = Pool(4, 80, model=tiny_latent_model())
+    pool = Pool(4, 80, model=LATENT)
     check(pool, [(*pool.text(n), past, n_scored) for n, past, n_scored in requests])
 
 
@@ -200,3 +201,84 @@ def test_positions_that_nobody_has_reserved_are_refused():
     pool = Pool(4)
     text, table = pool.text(4)
     assert_refuses("position", VarlenBatch, pool.cache, [Segment([*text, 1], 0, table)])
+
+
+# --- groups by length --------------------------------------------------------------------------------------------
+
+
+def groups(pasts, T=1):
+    """The pasts of each group; a position has 2 · 2 · 32 numbers of 4 bytes a layer, so a group is worth 512."""
+    config = tiny_config(n_layers=1, n_kv_heads=2, head_dim=32)
+    cache, table = PagedKVCache(config, 2, 16), over([0])
+    segments = [Segment([1] * T, past, table) for past in sorted(pasts, reverse=True)]
+    return [[row.past for row in group] for group in groups_of(cache, segments, Shortcuts(None, Scratch(), False))]
+
+
+@pytest.mark.parametrize(
+    ("pasts", "sizes"),
+    [
+        ([256] * 32, [32]),
+        ([64] * 15 + [1900], [1, 15]),
+        ([100, 300], [2]),  # 200 positions of padding are less than a group costs
+        ([64, 1900], [1, 1]),
+        ([1000] * 8 + [700] * 8, [16]),  # 2,400 positions, of 13,600
+        ([1000] * 8 + [600] * 8, [8, 8]),
+        ([0] * 9, [9]),
+        ([7], [1]),
+    ],
+)
+@pytest.mark.parametrize("T", [1, 5])
+def test_rows_are_grouped_by_length_where_padding_costs_more_than_a_group(pasts, sizes, T):
+    assert [len(group) for group in groups(pasts, T)] == sizes
+
+
+@given(st.lists(st.integers(0, 4000), min_size=1, max_size=60))
+def test_padding_is_at_most_half_of_what_is_read_and_groups_are_few(pasts):
+    found = groups(pasts)
+    assert [past for group in found for past in group] == sorted(pasts, reverse=True)
+    for group in found:
+        padding = sum(group[0] - past for past in group)
+        assert padding <= 0.5 * sum(group) + 512, f"{group} are padded to the longest"
+    assert len(found) <= 2 + math.log(1 + max(pasts), 1.5)
+
+
+@pytest.fixture
+def free_groups(monkeypatch):
+    """Every length that is another's 1.5th part gets a group, however little it spares."""
+    monkeypatch.setattr("nanolm.engine.paged_rows._GROUP_BYTES", {"cpu": 0, "cuda": 0})
+
+
+@pytest.mark.parametrize(("kind", "model"), [("float", MODEL), ("int8", MODEL), ("float8", MODEL), ("float", LATENT)])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(mix=mixes())
+def test_groups_read_and_mask_what_each_request_alone_would(free_groups, kind, model, mix):
+    block_size, requests, seed = mix
+    pool, rows = Pool(block_size, 150, seed, model, kind), TableRows()
+    texts = [(*pool.text(n), past) for n, past, _ in requests]
+    for text, table, past in texts:
+        if past:
+            pool.run(Segment(text[:past], 0, table, 0))
+    segments = [Segment(text[past:], past, table, len(text) - past) for text, table, past in texts]
+    alone = pool.run(*segments, one_by_one=True)
+    assert off_by(pool.run(*segments), alone) < 1e-10
+    assert off_by(pool.run(*segments, tables=rows), alone) < 1e-10
+
+
+def test_a_group_that_reads_less_leaves_the_scores_as_they_are(free_groups):
+    pool = Pool(4, 80)
+    check(pool, [(*pool.text(n), n - 1, 1) for n in (2, 3, 30, 31, 60, 9, 14)])
+
+
+# --- what lives from pass to pass --------------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(mixes(), st.integers(1, 4))
+def test_block_tables_kept_from_pass_to_pass_give_the_same_scores_to_the_last_bit(mix, n_passes):
+    block_size, requests, seed = mix
+    pool, rows = Pool(block_size, 200, seed), TableRows()
+    texts = [(*pool.text(n + n_passes), past, n - past) for n, past, _ in requests]
+    for step in range(n_passes):
+        segments = [Segment(text[past : past + T + step], past, table) for text, table, past, T in texts]
+        segments = pool.rng.sample(segments, pool.rng.randint(1, len(segments)))
+        assert torch.equal(pool.run(*segments, tables=rows), pool.run(*segments)), "another's block, or an older one"

@@ -1,0 +1,171 @@
+"""Requests of a pass as the rows of a cache whose keys and values lie in blocks: gathered, or followed by a kernel.
+
+The rows of one tensor are all as long as the longest: what a row lacks is gathered and attended to for nothing. One
+request of 1,900 positions beside 15 of 64 made a pass four times as long. So rows are cut into groups by their length.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..attention.paged import paged_attention
+from ..cache.contiguous import KVCache
+from ..paging.blocks import BlockTable, blocks_for
+from ..paging.paged_cache import PagedKVCache, Scratch
+from ..paging.table_rows import TableRows
+
+# Ranges of a text that a GPU works on side by side; one token of few requests would leave it idle. Always as many,
+# though few texts would like more: the order in which a text's sums are taken must not depend on who else is served.
+_N_SPLITS = 4
+# A group costs every layer a dozen operations more, the time of as many bytes of padding: measured on a CPU with the
+# shipped target, reckoned on a GPU (60 µs of launches at 1 TB/s).
+_GROUP_BYTES = {"cpu": 1 << 18, "cuda": 1 << 26}
+_LONGER = 1.5  # rows less unequal than this stay together; so there are few groups, however many lengths
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One request's part of a pass.
+
+    Attributes:
+        tokens: the T tokens to run, T at least 1.
+        past: its positions in the cache, which come before them.
+        table: where its past + T positions lie.
+        n_scored: logits are wanted behind the last n_scored tokens; 0 for a part of a prompt that is not the end.
+    """
+
+    tokens: Sequence[int]
+    past: int
+    table: BlockTable
+    n_scored: int = 1
+
+
+@dataclass(frozen=True)
+class Shortcuts:
+    """What a pass may use for speed.
+
+    Attributes:
+        tables: keeps the block tables from pass to pass, and has been told of this one; None makes tensors of them.
+        scratch: where blocks are gathered.
+        kernel: rows of one token are attended to by the kernel that follows block tables.
+    """
+
+    tables: TableRows | None
+    scratch: Scratch
+    kernel: bool
+
+
+class PagedRows(KVCache):
+    """Requests with equally many new tokens as the rows of a cache whose keys and values lie in blocks.
+
+    It lives for one pass. `attend` is KVCache's own, over an `update` and a `mask` of this class.
+
+    Args:
+        pool: where the blocks are.
+        segments: of T tokens each.
+        fast: what may be used for speed; None is the plain way.
+    """
+
+    def __init__(self, pool: PagedKVCache, segments: Sequence[Segment], fast: Shortcuts | None = None) -> None:
+        self.pool, self.batch_size, self.T, self._fast = pool, len(segments), len(segments[0].tokens), fast
+        pasts = [segment.past for segment in segments]
+        self.capacity = max(pasts) + self.T  # of the longest row, this pass included
+        self.slots = [slot for each in segments for slot in each.table.slot_mapping(each.past, each.past + self.T)]
+        self.tables = self._tables([segment.table for segment in segments])
+        self.lengths = (torch.tensor(pasts) + self.T).to(self.tables.device)
+        self._by_kernel = fast is not None and fast.kernel and self.T == 1
+        self._mask = None if self._by_kernel else self._mask_of(pasts)
+
+    def _tables(self, tables: Sequence[BlockTable]) -> Tensor:
+        n_blocks = blocks_for(self.capacity, self.pool.block_size)
+        if self._fast and self._fast.tables:
+            return self._fast.tables.select(tables, [0] * len(tables), n_blocks)
+        # Filled up with a block of the row's own: what another's holds, a NaN perhaps, would pass the mask.
+        held = [table.blocks[:n_blocks] for table in tables]
+        filled = [[*row, *row[-1:] * (n_blocks - len(row))] for row in held]
+        return torch.tensor(filled).to(self.pool.pools[0].device)
+
+    def _mask_of(self, pasts: Sequence[int]) -> Float[Tensor, "B 1 T S"] | None:
+        """What `mask` returns in every layer; one row for all where they are equally long."""
+        if min(pasts) == max(pasts):
+            if self._fast is None or self.T == 1 or not pasts[0]:
+                return None
+            pasts = pasts[:1]
+        last_seen = torch.tensor(pasts)[:, None] + torch.arange(self.T)  # (B, T)
+        hidden = torch.arange(self.capacity) > last_seen[..., None]  # (B, T, S)
+        mask = torch.zeros(hidden.shape, dtype=self.pool.dtype).masked_fill_(hidden, float("-inf"))
+        return mask.unsqueeze(1).to(self.tables.device)
+
+    def update(
+        self, layer: int, k: Float[Tensor, "B K T H"], v: Float[Tensor, "B K T U"]
+    ) -> tuple[Float[Tensor, "B K S H"], Float[Tensor, "B K S U"]]:
+        """Return each row's blocks in order, cut behind the longest row; the batch has written k and v there before."""
+        keys, values = self.pool.read(layer, self.tables, self._fast.scratch if self._fast else None)
+        return keys[:, :, : self.capacity], values[:, :, : self.capacity]
+
+    def attend(
+        self,
+        layer: int,
+        q: Float[Tensor, "B N T H"],
+        k: Float[Tensor, "B K T H"],
+        v: Float[Tensor, "B K T U"],
+        scale: float | None = None,
+    ) -> Float[Tensor, "B N T U"]:
+        """As KVCache.attend; one token a row on a GPU by the kernel that follows the tables: nothing is gathered."""
+        if self._by_kernel:
+            keys, values = self.pool.pools[layer]
+            return paged_attention(q, keys, values, self.tables, self.lengths, _N_SPLITS, scale)
+        return super().attend(layer, q, k, v, scale)
+
+    def mask(self, T: int) -> Float[Tensor, "..."] | None:
+        """Return what to add to the scores, (B or 1, 1, T, S), so that no row sees behind its end; None: causal."""
+        return self._mask
+
+    def in_rows(self, x: Float[Tensor, "1 N n H"]) -> Float[Tensor, "B N T H"]:
+        """Return the batch's n = B · T positions as this cache's rows."""
+        if self.T == 1:
+            return x.transpose(0, 2)
+        return x if self.batch_size == 1 else x[0].unflatten(1, (-1, self.T)).transpose(0, 1)
+
+    def in_line(self, x: Float[Tensor, "B N T H"]) -> Float[Tensor, "1 N n H"]:
+        """Return the rows one behind the other, as the batch has them."""
+        if self.T == 1:
+            return x.transpose(0, 2)
+        return x if self.batch_size == 1 else x.transpose(0, 1).flatten(1, 2).unsqueeze(0)
+
+
+def groups_of(pool: PagedKVCache, segments: Sequence[Segment], fast: Shortcuts | None) -> list[list[Segment]]:
+    """Return the segments, in their order, in groups that are to be rows of one tensor; the plain way each by itself.
+
+    Args:
+        segments: those with equally many tokens are neighbours, the longest first.
+    """
+    if fast is None:
+        return [[segment] for segment in segments]
+    group_bytes = _GROUP_BYTES.get(pool.pools[0].device.type, _GROUP_BYTES["cuda"])
+    numbers = pool.pools[0].numel() / (pool.n_blocks * pool.block_size)  # of a position and layer
+    groups = []
+    for T, run in groupby(segments, key=lambda segment: len(segment.tokens)):
+        rows = list(run)
+        # The kernel reads of a row what it has, and no padding.
+        groups += [rows] if fast.kernel and T == 1 else _cut(rows, group_bytes / (numbers * pool.dtype.itemsize))
+    return groups
+
+
+def _cut(rows: Sequence[Segment], worth: float) -> Iterator[list[Segment]]:
+    """Cut rows, the longest first, where padding all that follow to this group's longest would cost more than a group.
+
+    Args:
+        worth: positions that are gathered and attended to in the time that a group more takes.
+    """
+    group, longest = [], rows[0].past
+    for i, row in enumerate(rows):
+        if longest > _LONGER * row.past and (longest - row.past) * (len(rows) - i) > worth:
+            yield group
+            group, longest = [], row.past
+        group.append(row)
+    yield group

@@ -1,0 +1,91 @@
+"""One pass over the tokens of many requests, one behind the other: whole prompts, parts of them, single tokens.
+
+A batch in rows would pad every row to the longest: one prompt of 200 tokens beside 31 requests that decode one token
+each would run 6,400 positions for 231. Here the 231 tokens are one row of the model, which is all that the linear
+layers want. Only attention has to know whose token is whose, and in this engine the cache attends: to the model a
+VarlenBatch is a cache of one row, which writes each token's keys and values into its slot and attends for the requests
+with equally many tokens together.
+
+(Yu 2022, "Orca", section 4.2, calls this selective batching.)
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..kernels.backend import uses_triton
+from ..paging.paged_cache import PagedKVCache, Scratch
+from ..paging.table_rows import TableRows
+from .paged_rows import PagedRows, Segment, Shortcuts, groups_of
+
+
+class VarlenBatch:
+    """The tensors of a pass over many requests, made once and used by every layer; to the model, a cache of one row.
+
+    Args:
+        segments: at least one. They are sorted so that those with equally many tokens are neighbours.
+        one_by_one: every request's attention by itself, gathered from its blocks: the plain way.
+        tables: keeps block tables as a tensor from pass to pass; None, the plain way, makes one of all of them anew.
+
+    Attributes:
+        tokens: all tokens to run, (1, n).
+        scored: the positions of that row behind which logits are wanted, (1, scored), in the order of the segments.
+        offset: each token's own position in its text, (1, n), by which it is rotated.
+        capacity: positions of the longest request.
+    """
+
+    batch_size, gives_rows = 1, False
+
+    def __init__(
+        self,
+        pool: PagedKVCache,
+        segments: Sequence[Segment],
+        one_by_one: bool = False,
+        tables: TableRows | None = None,
+    ) -> None:
+        self.pool = pool
+        order = sorted(range(len(segments)), key=lambda i: (len(segments[i].tokens), -segments[i].past))
+        fast = None if one_by_one else self._shortcuts(segments, tables)
+        groups = groups_of(pool, [segments[i] for i in order], fast)
+        self._rows = [PagedRows(pool, group, fast) for group in groups]
+        self._sizes = [rows.batch_size * rows.T for rows in self._rows]
+        self.capacity = max(rows.capacity for rows in self._rows)
+        tokens, positions, ends = [], [], {}
+        for i in order:
+            tokens += segments[i].tokens
+            positions += range(segments[i].past, segments[i].past + len(segments[i].tokens))
+            ends[i] = len(tokens)
+        slots = [slot for rows in self._rows for slot in rows.slots]
+        scored = [row for i, segment in enumerate(segments) for row in range(ends[i] - segment.n_scored, ends[i])]
+        # One transfer for the four of them: on a GPU each costs more than the numbers in it.
+        numbers = torch.tensor([[*tokens, *positions, *slots, *scored]]).to(pool.pools[0].device)
+        n = len(tokens)
+        self.tokens, self.offset, slots, self.scored = numbers.split([n, n, n, len(scored)], dim=1)
+        self._slots = slots[0]
+
+    def _shortcuts(self, segments: Sequence[Segment], tables: TableRows | None) -> Shortcuts:
+        if tables is not None:
+            tables.update([segment.table for segment in segments])
+        # Asked once, not in every layer. The kernel takes one query a row, and numbers, not codes.
+        for_kernel = self.pool.is_plain and any(len(segment.tokens) == 1 for segment in segments)
+        return Shortcuts(tables, Scratch(), for_kernel and uses_triton(None, pool=self.pool.pools[0]))
+
+    def attend(
+        self,
+        layer: int,
+        q: Float[Tensor, "1 N n H"],
+        k: Float[Tensor, "1 K n H"],
+        v: Float[Tensor, "1 K n U"],
+        scale: float | None = None,
+    ) -> Float[Tensor, "1 N n U"]:
+        """Store the pass's keys and values of one layer; return what each token sees of its own request."""
+        self.pool.write(layer, k[0], v[0], self._slots)
+        if len(self._rows) == 1:
+            return self._attend(self._rows[0], layer, q, k, v, scale)
+        parts = zip(self._rows, *(x.split(self._sizes, dim=2) for x in (q, k, v)), strict=True)
+        return torch.cat([self._attend(rows, layer, q, k, v, scale) for rows, q, k, v in parts], dim=2)
+
+    def _attend(self, rows: PagedRows, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
+        return rows.in_line(rows.attend(layer, rows.in_rows(q), rows.in_rows(k), rows.in_rows(v), scale))
