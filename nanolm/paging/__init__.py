@@ -16,6 +16,9 @@ _HOMES = {
         "OutOfBlocks",
         "blocks_for",
     ],
+    "counted_radix_cache": [
+        "CountedRadixCache",
+    ],
     "host_blocks": [
         "HostBlocks",
     ],
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
     from .blocks import BlockTable as BlockTable
     from .blocks import OutOfBlocks as OutOfBlocks
     from .blocks import blocks_for as blocks_for
+    from .counted_radix_cache import CountedRadixCache as CountedRadixCache
     from .host_blocks import HostBlocks as HostBlocks
     from .paged_cache import Float8PagedKVCache as Float8PagedKVCache
     from .paged_cache import Int8PagedKVCache as Int8PagedKVCache
