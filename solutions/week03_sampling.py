@@ -328,7 +328,7 @@ from nanolm.sampling import SamplingParams  # exercise: probs
 # own, exponentially distributed, and the first to arrive is drawn. Twice the probability is twice the speed, and of
 # runners with speeds $p_v$ each wins with just the probability $p_v$. (In logarithms it is known as the *Gumbel-max
 # trick*.) Now a winner stays the winner when a filter sends others home, and two models that nearly agree mostly draw the
-# same token from the same random numbers, which a draft can use (week 4).
+# same token from the same random numbers: a small model can guess what a seed will make the large one choose.
 #
 # All randomness of this package comes from one small object: `rng.categorical(probs)` draws an index. Its random numbers are
 # a function of the seed and of the draw's position, counted from 0, so the same draw can be made again, on its own or
@@ -408,6 +408,9 @@ for name, rules in {
 # %% [markdown]
 # Greedy text is safe and soon repeats itself. At T = 2 words break. A filter brings a high temperature back
 # to words, but not to sense.
+#
+# Most of the drawn texts begin with the same words. They share a seed, and so the random numbers of each position: whoever
+# wins the race there wins under every set of rules that leaves it in and does not let another one overtake it.
 
 # %% [markdown]
 # ## Temperature 0 is not a promise
@@ -508,7 +511,7 @@ figures.show(
 #
 # First one layer by itself. Row 0 is the same in all batches. (On some processors the library keeps to one order for all
 # these shapes, and you will see zeros from here on. On the computer that this was written on, 676 of the 768 outputs
-# differed, and five of the sixteen texts further down parted.)
+# differed, and three of the sixteen texts further down parted.)
 
 # %%
 import torch.nn.functional as F
@@ -1077,7 +1080,8 @@ else:
 # - Holtzman et al. 2020, *The curious case of neural text degeneration*: top-p, and why greedy text repeats itself.
 # - Fan, Lewis, Dauphin 2018, *Hierarchical neural story generation*: top-k.
 # - Nguyen et al. 2024, *Turning up the heat: min-p sampling for creative and coherent LLM outputs*, arXiv:2407.01082.
-# - Maddison, Tarlow, Minka 2014, *A\* sampling*: the race, as Gumbel-max. Salmon et al. 2011, *Parallel random numbers: as
+# - Maddison, Tarlow, Minka 2014, *A\* sampling*: the race, as Gumbel-max. Daliri, Musco, Suresh 2024, arXiv:2408.07978: two
+#   models that race with the same numbers. Salmon et al. 2011, *Parallel random numbers: as
 #   easy as 1, 2, 3*: numbers that are a function of their position.
 # - Goldberg 1991, *What every computer scientist should know about floating-point arithmetic*.
 # - Higham 2002, *Accuracy and stability of numerical algorithms*, chapter 4: sums, and why a tree is also the more exact one.

@@ -7,6 +7,7 @@ that the rules did not ask for, and the same text gets the same logits wherever 
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -98,8 +99,9 @@ def check_vocabulary(sampling: SamplingParams, vocab_size: int, end_tokens: Sequ
 
 def _occurrences(text: Sequence[int], drafted: Sequence[int], V: int) -> tuple[Int[Tensor, "m"], Int[Tensor, "n m"]]:
     """The m tokens that occur, and how often each does in text + drafted[:i], for i from 0 to len(drafted)."""
-    extra = torch.tensor(list(drafted), dtype=torch.long)
-    before = torch.bincount(torch.tensor(list(text), dtype=torch.long), minlength=V)
+    # numpy reads a long list ten times as fast as torch does.
+    written, extra = (torch.from_numpy(np.array(tokens, dtype=np.int64)) for tokens in (text, drafted))
+    before = torch.bincount(written, minlength=V)
     ids = (before + torch.bincount(extra, minlength=V)).nonzero()[:, 0]
     counts = before[ids].repeat(len(extra) + 1, 1)
     counts[1:] += (extra[:, None] == ids).cumsum(0)

@@ -42,11 +42,12 @@ def token_logprobs(logits: Float[Tensor, "n V"], tokens: Sequence[int], n_top: i
     outside = next((token for token in tokens if not 0 <= token < V), None)
     if outside is not None:
         raise ValueError(f"tokens holds {outside}; ids run from 0 to {V - 1}")
-    logprobs = torch.log_softmax(logits.double(), dim=-1)
-    chosen = logprobs[range(n), list(tokens)].tolist()
-    if not n_top:
-        return [TokenLogprob(token, own, []) for token, own in zip(tokens, chosen, strict=True)]
-    best = top_ids(logprobs, n_top)
-    pairs = zip(best.tolist(), logprobs.gather(-1, best).tolist(), strict=True)
-    tops = [list(zip(ids, values, strict=True)) for ids, values in pairs]
-    return [TokenLogprob(*each) for each in zip(tokens, chosen, tops, strict=True)]
+    return [_of_row(row, token, n_top) for row, token in zip(logits, tokens, strict=True)]
+
+
+def _of_row(logits: Tensor, token: int, n_top: int) -> TokenLogprob:
+    """Log-softmax of one row, (V,), at the places that are asked for: all of it is never made."""
+    total = torch.logsumexp(logits.double(), dim=-1)
+    best = top_ids(logits[None], n_top)[0] if n_top else torch.empty(0, dtype=torch.long, device=logits.device)
+    own, *top = (logits[[token, *best.tolist()]].double() - total).tolist()
+    return TokenLogprob(token, own, list(zip(best.tolist(), top, strict=True)))

@@ -38,7 +38,6 @@ _HOMES = {
         "NgramIndex",
     ],
     "session": [
-        "BatchSession",
         "Session",
     ],
     "speedup": [
@@ -71,7 +70,6 @@ if TYPE_CHECKING:
     from .generate import speculative_round as speculative_round
     from .generate import up_to_end as up_to_end
     from .ngram_index import NgramIndex as NgramIndex
-    from .session import BatchSession as BatchSession
     from .session import Session as Session
     from .speedup import best_gamma as best_gamma
     from .speedup import expected_tokens_per_round as expected_tokens_per_round

@@ -11,7 +11,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..cache.kinds import CacheKind
-from ..cache.ragged import RaggedKVCache
 from ..model.decoder import NanoLM
 from ..sampling.adjust import adjust_rows
 from ..sampling.params import SamplingParams
@@ -83,56 +82,3 @@ class Session:
         if self.n_prompt is not None and length < min(self.n_prompt, len(self._read)):
             self.n_prompt = None  # a part of the prompt is forgotten: what is read next may be another one
         del self._read[length:]
-
-
-class BatchSession:
-    """Several sequences read by one model, each at a length of its own.
-
-    Attributes:
-        lengths: tokens read so far, row by row.
-        passes: forward passes run so far; one serves all rows.
-
-    Raises:
-        ValueError: sampling has rules that look at the text; a `Session` follows those.
-    """
-
-    def __init__(self, model: NanoLM, sampling: SamplingParams, batch_size: int, capacity: int) -> None:
-        if sampling.adjusts:
-            raise ValueError(f"sampling is {sampling}; biases, penalties and a minimum length need a session a text")
-        self.model, self.sampling = model, sampling
-        cache = model.new_cache(batch_size, capacity, ragged=True)
-        assert isinstance(cache, RaggedKVCache)
-        self.cache = cache
-        self.passes = 0
-
-    @property
-    def lengths(self) -> list[int]:
-        """Tokens read so far, row by row."""
-        return self.cache.lengths
-
-    @torch.inference_mode()
-    def feed(self, rows: Sequence[Sequence[int]], last: Sequence[int]) -> list[Float[Tensor, "last V"]]:
-        """Read more tokens of every row in one pass; return each row's last[b] next-token distributions.
-
-        Rows may have different counts, also none; the short ones are padded on the right and only their own tokens
-        count as read.
-
-        Raises:
-            ValueError: last[b] negative or above the number of row b's tokens.
-        """
-        for b, (row, n) in enumerate(zip(rows, last, strict=True)):
-            if not 0 <= n <= len(row):
-                raise ValueError(f"last[{b}] is {n}; row {b} reads {len(row)} tokens, so it must be 0 to {len(row)}")
-        T = max(1, *(len(row) for row in rows))  # a pass has at least one position, if only of padding
-        tokens = torch.tensor([[*row, *[0] * (T - len(row))] for row in rows], device=self.model.device)
-        logits = self.model(tokens, self.cache).to("cpu", torch.float64)  # (B, T, V)
-        self.cache.advance([len(row) for row in rows])
-        self.passes += 1
-        return [
-            self.sampling.probs(logits[b, len(row) - n : len(row)])
-            for b, (row, n) in enumerate(zip(rows, last, strict=True))
-        ]
-
-    def truncate(self, lengths: Sequence[int]) -> None:
-        """Forget all but the first lengths[b] tokens of row b."""
-        self.cache.truncate(list(lengths))

@@ -8,7 +8,7 @@ from by_hand import close
 from tiny_models import tiny_model, tokens_of
 
 from nanolm.sampling import SamplingParams
-from nanolm.speculative import BatchSession, Session
+from nanolm.speculative import Session
 
 MODEL = tiny_model()
 T_HALF = SamplingParams(temperature=0.5)
@@ -93,34 +93,3 @@ def test_a_session_has_room_for_the_context_or_for_what_it_was_told():
 def test_feed_refuses_a_last_outside_what_it_reads(tokens, last, message):
     with pytest.raises(ValueError, match=message):
         Session(MODEL).feed(tokens, last)
-
-
-# --- several rows ------------------------------------------------------------------------------------------------
-
-ROWS = [tokens_of(9, seed=1).tolist(), tokens_of(5, seed=2).tolist(), tokens_of(7, seed=3).tolist()]
-
-
-def test_rows_of_a_batch_session_equal_sessions_of_their_own():
-    batch = BatchSession(MODEL, T_HALF, 3, capacity=16)
-    first = batch.feed([ROWS[0][:5], ROWS[1][:2], ROWS[2][:4]], last=[2, 1, 4])
-    second = batch.feed([ROWS[0][5:6], [], ROWS[2][4:]], last=[1, 0, 3])
-    assert batch.lengths == [6, 2, 7] and batch.passes == 2
-    for b, (read, last) in enumerate(zip((5, 2, 4), (2, 1, 4), strict=True)):
-        assert close(first[b], fresh(ROWS[b][:read], 0.5)[read - last :]), f"row {b} differs from a session of its own"
-    assert close(second[0], fresh(ROWS[0][:6], 0.5)[5:])
-    assert second[1].shape == (0, 11), "a row that reads nothing has no distribution to give"
-    assert close(second[2], fresh(ROWS[2], 0.5)[4:])
-
-
-def test_rows_of_a_batch_session_forget_to_lengths_of_their_own():
-    batch = BatchSession(MODEL, T_HALF, 2, capacity=16)
-    batch.feed([ROWS[0][:6], ROWS[1]], last=[1, 1])
-    batch.truncate([3, 5])
-    again = batch.feed([[10, 2], [4]], last=[2, 1])
-    assert close(again[0], fresh([*ROWS[0][:3], 10, 2], 0.5)[3:]), "row 0 remembers what it should have forgotten"
-    assert close(again[1], fresh(ROWS[1] + [4], 0.5)[5:]), "row 1 lost what it should have kept"
-
-
-def test_a_batch_session_refuses_a_last_beyond_what_a_row_reads():
-    with pytest.raises(ValueError, match="last"):
-        BatchSession(MODEL, T_HALF, 2, capacity=16).feed([[1, 2], [3, 4, 5, 6]], last=[3, 1])
