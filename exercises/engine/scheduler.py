@@ -171,13 +171,13 @@ class Scheduler(Admission):
         request.n_computed, request.n_run = n_computed, max(request.n_run, n_computed)
         request.n_draft_computed = min(request.n_draft_computed, n_computed)
         request.table.truncate(n_computed)
-        full = n_computed // self.block_size
-        if self.prefix is not None and full > request.n_remembered:
-            before = request.table.blocks[:full]
-            kept = self.prefix.insert(request.tokens[: full * self.block_size], before)
-            request.table.replace(kept)  # where somebody else has computed the same, one copy is enough
-            if kept != before:  # of a draft's keys and values nothing is known there
-                first = next(i for i in range(full) if kept[i] != before[i])
+        full, known = n_computed // self.block_size, request.n_remembered
+        if self.prefix is not None and full > known:
+            mine = request.table.blocks[known:full]
+            kept = self.prefix.remember(request.tokens, request.table.blocks, known, full)
+            request.table.replace(kept, known)  # where somebody else has computed the same, one copy is enough
+            if kept != mine:  # of a draft's keys and values nothing is known there
+                first = known + next(i for i, block in enumerate(kept) if block != mine[i])
                 request.n_draft_computed = min(request.n_draft_computed, first * self.block_size)
             request.n_remembered = full
 

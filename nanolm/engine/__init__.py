@@ -31,6 +31,10 @@ _HOMES = {
     "engine": [
         "Engine",
     ],
+    "intake": [
+        "Intake",
+        "Stop",
+    ],
     "metrics": [
         "EngineMetrics",
         "RequestMetrics",
@@ -87,6 +91,8 @@ if TYPE_CHECKING:
     from .drafting import VERIFICATION as VERIFICATION
     from .drafting import needs_verification as needs_verification
     from .engine import Engine as Engine
+    from .intake import Intake as Intake
+    from .intake import Stop as Stop
     from .metrics import EngineMetrics as EngineMetrics
     from .metrics import RequestMetrics as RequestMetrics
     from .metrics import StepRecord as StepRecord

@@ -101,7 +101,7 @@ class Admission:
         if self.prefix is not None:
             fit = self.prefix.fit(request.tokens, limit=len(request.tokens) - 1)
             n_cached, needed = fit.n_device + fit.n_host, needed - fit.n_device
-            free += self.prefix.n_evictable - fit.n_evictable
+            free = self.prefix.blocks_available(fit)
         return needed + self._spoken_for() <= free and not self._is_being_computed(request, n_cached)
 
     def _spoken_for(self) -> int:

@@ -634,7 +634,7 @@ def clock(monkeypatch):
         make(*arguments, **options)
 
     def slow_forward(model, tokens, cache=None, last=None):
-        clock.now += 2.0 if isinstance(cache, VarlenBatch) else 0.0  # a draft's own passes take no time
+        clock.now += 2.0 if isinstance(cache, VarlenBatch) else 0.0
         return forward(model, tokens, cache, last)
 
     monkeypatch.setattr(VarlenBatch, "__init__", slow_make)
@@ -677,12 +677,13 @@ def test_times_of_requests_and_passes(clock):
 
 
 def test_tokens_of_one_pass_share_its_time(clock):
-    # The prompt's pass gives a token, then 3 right drafted ones and a bonus.
+    # The prompt's pass gives a token, then 3 right drafted ones and a bonus. A pass of either model takes 2.5 seconds:
+    # the draft reads the prompt too (5 in all), and drafts 3 tokens in 3 passes before the target checks them (10).
     engine = engine_of(draft=MODEL, gamma=3, adaptive=False, clock=clock)
     i = engine.add_request([1, 2, 3], 5, ENDLESS)
     _, ends = run(engine)
-    assert ends[i].metrics.token_times == [2.5, 5.0, 5.0, 5.0, 5.0]
-    assert engine.metrics.tokens_per_second == 1.0
+    assert ends[i].metrics.token_times == [5.0, 15.0, 15.0, 15.0, 15.0]
+    assert engine.metrics.tokens_per_second == 5 / 15
 
 
 def test_preemptions_are_counted_by_request_and_in_all():

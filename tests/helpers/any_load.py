@@ -22,7 +22,7 @@ COMMON = [7, 7, 4, 1, 7, 7, 4, 1, 5, 5, 5, 5, 2, 0]
 ROOM = 20  # positions that any request may take: every pool has so many
 
 
-class Broken(Exception):
+class Broken(RuntimeError):
     """A pass that was made to fail."""
 
 

@@ -100,10 +100,13 @@ class FakePrefix:
             n += 1
         return n - n % self.size
 
-    def insert(self, tokens, blocks):
-        return list(blocks)
+    def remember(self, tokens, blocks, n_known, n_blocks):
+        return list(blocks[n_known:n_blocks])
 
     def fit(self, tokens, limit=None):
         """Too hopeful: whoever is looked up may be told later that there is no room."""
         n_device = self.peek(tokens[:limit]) // self.size
         return PrefixFit(n_device=n_device, n_evictable=0, n_host=0)
+
+    def blocks_available(self, fit):
+        return self.allocator.n_free + self.n_evictable - fit.n_evictable

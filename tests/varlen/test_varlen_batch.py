@@ -245,7 +245,7 @@ def test_padding_is_at_most_half_of_what_is_read_and_groups_are_few(pasts):
 @pytest.fixture
 def free_groups(monkeypatch):
     """Every length that is another's 1.5th part gets a group, however little it spares."""
-    monkeypatch.setattr("nanolm.engine.paged_rows._GROUP_BYTES", {"cpu": 0, "cuda": 0})
+    monkeypatch.setattr("nanolm.varlen.paged_rows._GROUP_BYTES", {"cpu": 0, "cuda": 0})
 
 
 @pytest.mark.parametrize(("kind", "model"), [("float", MODEL), ("int8", MODEL), ("float8", MODEL), ("float", LATENT)])

@@ -37,7 +37,6 @@ STUDIES = {
         "score_matrix_bytes",
         "bits_per_weight",
         "acceptance_rate",
-        "expected_tokens_per_round",
         "speculative_speedup",
         "best_gamma",
         "reusable_prefix_tokens",  # what a provider does not charge
@@ -81,12 +80,13 @@ def requests(vocab_size=1024):
     return [[token % vocab_size for token in arrival.prompt[:160]] for arrival in trace]
 
 
-def serve(model=None, sampling=GREEDY, **options):
+def serve(model=None, sampling=GREEDY, with_seeds=True, n_tokens=N_TOKENS, **options):
     """Serve the six with an engine, the first of them forked once it runs, where there is room."""
     model = model_of("target") if model is None else model
-    engine = Engine(model, **options)
+    engine = Engine(model, **{"adaptive": False, **options})
     prompts = requests(model.config.vocab_size)
-    ids = [engine.add_request(prompt, N_TOKENS, sampling, seed) for seed, prompt in enumerate(prompts)]
+    seeds = range(len(prompts)) if with_seeds else [None] * len(prompts)
+    ids = [engine.add_request(prompt, n_tokens, sampling, seed) for prompt, seed in zip(prompts, seeds, strict=True)]
     engine.step()
     if len(engine.scheduler.running) < engine.scheduler.max_running:
         engine.fork(ids[0], seed=99)
@@ -103,9 +103,10 @@ def serve_with_two_replicas():
             engine.step()
 
 
-def one_at_a_time():
-    for prompt in requests():
-        model_of("target").generate(prompt, N_TOKENS, SAMPLED)
+def one_at_a_time(model=None, **options):
+    model = model_of("target") if model is None else model
+    for prompt in requests(model.config.vocab_size):
+        model.generate(prompt, N_TOKENS, SAMPLED, **options)
 
 
 def one_at_a_time_speculating():
@@ -122,13 +123,15 @@ def quantize_and_serve(bits, **options):
     serve(quantized(bits, **options), plain=True)
 
 
-SMALL = {"n_blocks": 48, "block_size": 4, "host_blocks": 8, "max_tokens_per_step": 64}
+SMALL = {"n_blocks": 48, "block_size": 4, "host_blocks": 8, "max_tokens_per_step": 64, "reserve": 0.0}
+DRAFT = {"sampling": SAMPLED, "with_seeds": False}  # with a seed a draft is right or wrong, without one it is verified
 CONFIGURATIONS = {
     "default": lambda: serve(),
     "default, sampled": lambda: serve(sampling=SAMPLED),
     "plain, sampled": lambda: serve(sampling=SAMPLED, plain=True),
-    "draft model, sampled": lambda: serve(sampling=SAMPLED, draft=model_of("draft")),
-    "plain, draft model, sampled": lambda: serve(sampling=SAMPLED, draft=model_of("draft"), plain=True),
+    "draft model, sampled": lambda: serve(draft=model_of("draft"), **DRAFT),
+    "draft model where it pays": lambda: serve(draft=model_of("draft"), adaptive=True, n_tokens=40),
+    "plain, draft model, sampled": lambda: serve(draft=model_of("draft"), plain=True, **DRAFT),
     "plain, prompt-lookup": lambda: serve(draft="prompt-lookup", plain=True),
     "int8 cache, draft model": lambda: serve(cache_kind="int8", draft=model_of("draft")),
     "float8 cache": lambda: serve(cache_kind="float8"),
@@ -140,6 +143,8 @@ CONFIGURATIONS = {
     "latent attention, latent draft": lambda: serve(latent_of(0), draft=latent_of(1)),
     "two replicas, routed by prefix": serve_with_two_replicas,
     "no engine: one request at a time": one_at_a_time,
+    "no engine: an int8 cache": lambda: one_at_a_time(cache_kind="int8"),
+    "no engine: latent attention": lambda: one_at_a_time(latent_of(0)),
     "no engine: one at a time, speculating": one_at_a_time_speculating,
     "no engine: look-up without an index": look_up_without_an_index,
 }
