@@ -109,12 +109,15 @@ class PagedRows(KVCache):
             if self._fast is None or (sees_all and (self.T == 1 or not pasts[0])):
                 return None
             pasts = pasts[:1]
-        last_seen = (torch.tensor(pasts)[:, None] + torch.arange(self.T))[..., None]  # (B, T, 1)
-        hidden = torch.arange(self.capacity) > last_seen  # (B, T, S)
+        device, first = self.tables.device, 0 if self._window else min(pasts)  # before it everything is seen
+        last_seen = torch.tensor(pasts, device=device)[:, None, None] + torch.arange(self.T, device=device)[:, None]
+        positions = torch.arange(first, self.capacity, device=device)
+        hidden = positions > last_seen  # (B, T, S - first)
         if self._window:
-            hidden |= torch.arange(self.capacity) <= last_seen - self._window
-        mask = torch.zeros(hidden.shape, dtype=self.pool.dtype).masked_fill_(hidden, float("-inf"))
-        return mask.unsqueeze(1).to(self.tables.device)
+            hidden |= positions <= last_seen - self._window
+        mask = torch.zeros(len(pasts), 1, self.T, self.capacity, dtype=self.pool.dtype, device=device)
+        mask[:, 0, :, first:].masked_fill_(hidden, float("-inf"))
+        return mask
 
     def update(
         self, layer: int, k: Float[Tensor, "B K T H"], v: Float[Tensor, "B K T U"]
