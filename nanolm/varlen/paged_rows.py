@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ..attention.paged import paged_attention
@@ -17,6 +17,7 @@ from ..cache.contiguous import KVCache
 from ..paging.blocks import BlockTable, blocks_for
 from ..paging.paged_cache import PagedKVCache, Scratch
 from ..paging.table_rows import TableRows
+from ..window.masks import sliding_window_mask
 
 # Ranges of a text that a GPU works on side by side; one token of few requests would leave it idle. Always as many,
 # though few texts would like more: the order in which a text's sums are taken must not depend on who else is served.
@@ -68,37 +69,55 @@ class PagedRows(KVCache):
         pool: where the blocks are.
         segments: of T tokens each.
         fast: what may be used for speed; None is the plain way.
+        window: positions that a query sees, its own among them; None for all. A row then begins with the block that
+            holds the first one that its first query sees.
     """
 
-    def __init__(self, pool: PagedKVCache, segments: Sequence[Segment], fast: Shortcuts | None = None) -> None:
-        self.pool, self.batch_size, self.T, self._fast = pool, len(segments), len(segments[0].tokens), fast
-        pasts = [segment.past for segment in segments]
-        self.capacity = max(pasts) + self.T  # of the longest row, this pass included
+    def __init__(
+        self,
+        pool: PagedKVCache,
+        segments: Sequence[Segment],
+        fast: Shortcuts | None = None,
+        window: int | None = None,
+    ) -> None:
+        self.pool, self.batch_size, self.T = pool, len(segments), len(segments[0].tokens)
+        self._fast, self._window = fast, window
         self.slots = [slot for each in segments for slot in each.table.slot_mapping(each.past, each.past + self.T)]
-        self.tables = self._tables([segment.table for segment in segments])
+        firsts = [max(0, each.past - window + 1) // pool.block_size if window else 0 for each in segments]
+        pasts = [each.past - first * pool.block_size for each, first in zip(segments, firsts, strict=True)]
+        self.capacity = max(pasts) + self.T  # of the longest row, this pass included
+        self.tables = self._tables([segment.table for segment in segments], firsts)
         self.lengths = (torch.tensor(pasts) + self.T).to(self.tables.device)
-        self._by_kernel = fast is not None and fast.kernel and self.T == 1
+        self._by_kernel = fast is not None and fast.kernel and self.T == 1 and window is None
         self._mask = None if self._by_kernel else self._mask_of(pasts)
 
-    def _tables(self, tables: Sequence[BlockTable]) -> Tensor:
+    def _tables(self, tables: Sequence[BlockTable], firsts: Sequence[int]) -> Tensor:
         n_blocks = blocks_for(self.capacity, self.pool.block_size)
         if self._fast and self._fast.tables:
-            return self._fast.tables.select(tables, [0] * len(tables), n_blocks)
+            return self._fast.tables.select(tables, firsts, n_blocks)
         # Filled up with a block of the row's own: what another's holds, a NaN perhaps, would pass the mask.
-        held = [table.blocks[:n_blocks] for table in tables]
+        held = [table.blocks[first : first + n_blocks] for table, first in zip(tables, firsts, strict=True)]
         filled = [[*row, *row[-1:] * (n_blocks - len(row))] for row in held]
         return torch.tensor(filled).to(self.pool.pools[0].device)
 
-    def _mask_of(self, pasts: Sequence[int]) -> Float[Tensor, "B 1 T S"] | None:
+    def _mask_of(self, pasts: Sequence[int]) -> Bool[Tensor, "T S"] | Float[Tensor, "B 1 T S"] | None:
         """What `mask` returns in every layer; one row for all where they are equally long."""
+        if self._fast is None and self._window:
+            return sliding_window_mask(self.T, self.capacity, self._window, self.tables.device)
         if min(pasts) == max(pasts):
-            if self._fast is None or self.T == 1 or not pasts[0]:
+            sees_all = self._window is None or self.capacity <= self._window
+            if self._fast is None or (sees_all and (self.T == 1 or not pasts[0])):
                 return None
             pasts = pasts[:1]
-        last_seen = torch.tensor(pasts)[:, None] + torch.arange(self.T)  # (B, T)
-        hidden = torch.arange(self.capacity) > last_seen[..., None]  # (B, T, S)
-        mask = torch.zeros(hidden.shape, dtype=self.pool.dtype).masked_fill_(hidden, float("-inf"))
-        return mask.unsqueeze(1).to(self.tables.device)
+        device, first = self.tables.device, 0 if self._window else min(pasts)  # before it everything is seen
+        last_seen = torch.tensor(pasts, device=device)[:, None, None] + torch.arange(self.T, device=device)[:, None]
+        positions = torch.arange(first, self.capacity, device=device)
+        hidden = positions > last_seen  # (B, T, S - first)
+        if self._window:
+            hidden |= positions <= last_seen - self._window
+        mask = torch.zeros(len(pasts), 1, self.T, self.capacity, dtype=self.pool.dtype, device=device)
+        mask[:, 0, :, first:].masked_fill_(hidden, float("-inf"))
+        return mask
 
     def update(
         self, layer: int, k: Float[Tensor, "B K T H"], v: Float[Tensor, "B K T U"]
@@ -121,8 +140,8 @@ class PagedRows(KVCache):
             return paged_attention(q, keys, values, self.tables, self.lengths, _N_SPLITS, scale)
         return super().attend(layer, q, k, v, scale)
 
-    def mask(self, T: int) -> Float[Tensor, "..."] | None:
-        """Return what to add to the scores, (B or 1, 1, T, S), so that no row sees behind its end; None: causal."""
+    def mask(self, T: int) -> Tensor | None:
+        """Return what hides from a row's queries what is not theirs to see, as `attend` takes it; None: causal."""
         return self._mask
 
     def in_rows(self, x: Float[Tensor, "1 N n H"]) -> Float[Tensor, "B N T H"]:
@@ -138,11 +157,14 @@ class PagedRows(KVCache):
         return x if self.batch_size == 1 else x.transpose(0, 1).flatten(1, 2).unsqueeze(0)
 
 
-def groups_of(pool: PagedKVCache, segments: Sequence[Segment], fast: Shortcuts | None) -> list[list[Segment]]:
+def groups_of(
+    pool: PagedKVCache, segments: Sequence[Segment], fast: Shortcuts | None, window: int | None = None
+) -> list[list[Segment]]:
     """Return the segments, in their order, in groups that are to be rows of one tensor; the plain way each by itself.
 
     Args:
         segments: those with equally many tokens are neighbours, the longest first.
+        window: as for PagedRows.
     """
     if fast is None:
         return [[segment] for segment in segments]
@@ -151,21 +173,25 @@ def groups_of(pool: PagedKVCache, segments: Sequence[Segment], fast: Shortcuts |
     groups = []
     for T, run in groupby(segments, key=lambda segment: len(segment.tokens)):
         rows = list(run)
-        # The kernel reads of a row what it has, and no padding.
-        groups += [rows] if fast.kernel and T == 1 else _cut(rows, group_bytes / (numbers * pool.dtype.itemsize))
+        if fast.kernel and T == 1 and window is None:
+            groups.append(rows)  # the kernel reads of a row what it has, and no padding
+            continue
+        lengths = [row.past if window is None else min(row.past, window) for row in rows]
+        for start, stop in _cut(lengths, group_bytes / (numbers * pool.dtype.itemsize)):
+            groups.append(rows[start:stop])
     return groups
 
 
-def _cut(rows: Sequence[Segment], worth: float) -> Iterator[list[Segment]]:
+def _cut(lengths: Sequence[int], worth: float) -> Iterator[tuple[int, int]]:
     """Cut rows, the longest first, where padding all that follow to this group's longest would cost more than a group.
 
     Args:
         worth: positions that are gathered and attended to in the time that a group more takes.
     """
-    group, longest = [], rows[0].past
-    for i, row in enumerate(rows):
-        if longest > _LONGER * row.past and (longest - row.past) * (len(rows) - i) > worth:
-            yield group
-            group, longest = [], row.past
-        group.append(row)
-    yield group
+    start = 0
+    for i, length in enumerate(lengths):
+        spared = lengths[start] - length
+        if lengths[start] > _LONGER * length and spared * (len(lengths) - i) > worth:
+            yield start, i
+            start = i
+    yield start, len(lengths)

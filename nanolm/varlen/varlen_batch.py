@@ -10,6 +10,7 @@ with equally many tokens together.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -18,6 +19,7 @@ from torch import Tensor
 from ..kernels.backend import uses_triton
 from ..paging.paged_cache import PagedKVCache, Scratch
 from ..paging.table_rows import TableRows
+from ..window.block_tables import GroupedTables, tables_of
 from .paged_rows import PagedRows, Segment, Shortcuts, groups_of
 
 
@@ -25,6 +27,7 @@ class VarlenBatch:
     """The tensors of a pass over many requests, made once and used by every layer; to the model, a cache of one row.
 
     Args:
+        pool: where the blocks are; for `GroupedTables` one with the layers of a group (`grouped_paged_cache`).
         segments: at least one. They are sorted so that those with equally many tokens are neighbours.
         one_by_one: every request's attention by itself, gathered from its blocks: the plain way.
         tables: keeps block tables as a tensor from pass to pass; None, the plain way, makes one of all of them anew.
@@ -47,27 +50,31 @@ class VarlenBatch:
     ) -> None:
         self.pool = pool
         order = sorted(range(len(segments)), key=lambda i: (len(segments[i].tokens), -segments[i].past))
-        fast = None if one_by_one else self._shortcuts(segments, tables)
-        groups = groups_of(pool, [segments[i] for i in order], fast)
-        self._rows = [PagedRows(pool, group, fast) for group in groups]
-        self._sizes = [rows.batch_size * rows.T for rows in self._rows]
-        self.capacity = max(rows.capacity for rows in self._rows)
+        ordered = [segments[i] for i in order]
+        fast = None if one_by_one else self._shortcuts(ordered, tables)
+        self._places, parts = _by_group(ordered, len(pool.pools))
+        self._rows = [
+            [PagedRows(pool, group, fast, window) for group in groups_of(pool, part, fast, window)]
+            for window, part in parts
+        ]
+        self._sizes = [[rows.batch_size * rows.T for rows in part] for part in self._rows]
+        self.capacity = max(segment.past + len(segment.tokens) for segment in segments)
         tokens, positions, ends = [], [], {}
         for i in order:
             tokens += segments[i].tokens
             positions += range(segments[i].past, segments[i].past + len(segments[i].tokens))
             ends[i] = len(tokens)
-        slots = [slot for rows in self._rows for slot in rows.slots]
         scored = [row for i, segment in enumerate(segments) for row in range(ends[i] - segment.n_scored, ends[i])]
-        # One transfer for the four of them: on a GPU each costs more than the numbers in it.
-        numbers = torch.tensor([[*tokens, *positions, *slots, *scored]]).to(pool.pools[0].device)
+        slots = [slot for part in self._rows for rows in part for slot in rows.slots]
+        # One transfer for all of them: on a GPU each costs more than the numbers in it.
+        numbers = torch.tensor([[*tokens, *positions, *scored, *slots]]).to(pool.pools[0].device)
         n = len(tokens)
-        self.tokens, self.offset, slots, self.scored = numbers.split([n, n, n, len(scored)], dim=1)
-        self._slots = slots[0]
+        self.tokens, self.offset, self.scored, slots = numbers.split([n, n, len(scored), len(slots)], dim=1)
+        self._slots = slots[0].split(n)
 
     def _shortcuts(self, segments: Sequence[Segment], tables: TableRows | None) -> Shortcuts:
         if tables is not None:
-            tables.update([segment.table for segment in segments])
+            tables.update([table for segment in segments for table in tables_of(segment.table)])
         # Asked once, not in every layer. The kernel takes one query a row, and numbers, not codes.
         for_kernel = self.pool.is_plain and any(len(segment.tokens) == 1 for segment in segments)
         return Shortcuts(tables, Scratch(), for_kernel and uses_triton(None, pool=self.pool.pools[0]))
@@ -81,11 +88,27 @@ class VarlenBatch:
         scale: float | None = None,
     ) -> Float[Tensor, "1 N n U"]:
         """Store the pass's keys and values of one layer; return what each token sees of its own request."""
-        self.pool.write(layer, k[0], v[0], self._slots)
-        if len(self._rows) == 1:
-            return self._attend(self._rows[0], layer, q, k, v, scale)
-        parts = zip(self._rows, *(x.split(self._sizes, dim=2) for x in (q, k, v)), strict=True)
-        return torch.cat([self._attend(rows, layer, q, k, v, scale) for rows, q, k, v in parts], dim=2)
+        group, layer = self._places[layer]
+        rows, sizes = self._rows[group], self._sizes[group]
+        self.pool.write(layer, k[0], v[0], self._slots[group])
+        if len(rows) == 1:
+            return self._attend(rows[0], layer, q, k, v, scale)
+        parts = zip(rows, *(x.split(sizes, dim=2) for x in (q, k, v)), strict=True)
+        return torch.cat([self._attend(each, layer, q, k, v, scale) for each, q, k, v in parts], dim=2)
 
     def _attend(self, rows: PagedRows, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float | None) -> Tensor:
         return rows.in_line(rows.attend(layer, rows.in_rows(q), rows.in_rows(k), rows.in_rows(v), scale))
+
+
+def _by_group(
+    segments: Sequence[Segment], n_layers: int
+) -> tuple[list[tuple[int, int]], list[tuple[int | None, list[Segment]]]]:
+    """Where each layer's keys and values lie, (group, layer of the pool), and each group's window and segments.
+
+    One group of all layers, unless the requests have block tables for several.
+    """
+    table = segments[0].table
+    if not isinstance(table, GroupedTables):
+        return [(0, layer) for layer in range(n_layers)], [(None, list(segments))]
+    parts = [[replace(each, table=own) for own in tables_of(each.table)] for each in segments]
+    return table.groups.places, list(zip(table.groups.windows, map(list, zip(*parts, strict=True)), strict=True))

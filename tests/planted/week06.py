@@ -369,16 +369,16 @@ _PLANTED = [
     (
         "engine/paged_rows.py",
         "the mask hides a position too many",
-        "> last_seen[..., None]",
-        ">= last_seen[..., None]",
+        "positions > last_seen",
+        "positions >= last_seen",
         _EQUALLY_LONG,
         "one position too many",
     ),
     (
         "engine/paged_rows.py",
         "the mask hides a position too few",
-        "> last_seen[..., None]",
-        "> last_seen[..., None] + 1",
+        "positions > last_seen",
+        "positions > last_seen + 1",
         _EQUALLY_LONG,
         "length off by one in the mask",
     ),
@@ -386,8 +386,8 @@ _PLANTED = [
         "engine/varlen_batch.py",
         "wrong group's table",
         "        self._sizes = [",
-        "        first = self._rows[0].tables\n"
-        "        for rows in self._rows:\n"
+        "        first = self._rows[0][0].tables\n"
+        "        for rows in self._rows[0]:\n"
         "            if first.shape[1] >= rows.tables.shape[1]:\n"
         "                rows.tables = first[:1].expand(rows.batch_size, -1)\n"
         "        self._sizes = [",

@@ -232,6 +232,14 @@ def test_rows_are_grouped_by_length_where_padding_costs_more_than_a_group(pasts,
     assert [len(group) for group in groups(pasts, T)] == sizes
 
 
+def test_what_lies_behind_a_window_makes_no_row_longer():
+    cache, table = PagedKVCache(tiny_config(n_layers=1, n_kv_heads=2, head_dim=32), 2, 16), over([0])
+    segments = [Segment([1], past, table) for past in [1900] * 8 + [64] * 8]
+    fast = Shortcuts(None, Scratch(), False)
+    assert [len(group) for group in groups_of(cache, segments, fast)] == [8, 8]
+    assert [len(group) for group in groups_of(cache, segments, fast, window=50)] == [16]
+
+
 @given(st.lists(st.integers(0, 4000), min_size=1, max_size=60))
 def test_padding_is_at_most_half_of_what_is_read_and_groups_are_few(pasts):
     found = groups(pasts)

@@ -31,11 +31,12 @@ from nanolm.speculative import ModelDraft, PromptLookupDraft
 from nanolm.model import watch_routers
 from nanolm.attention import flash_attention, split_k_attention
 from nanolm.mla import LatentLM
-from nanolm.engine import Engine
+from nanolm.engine import Engine, Segment, VarlenBatch
+from nanolm.paging import BlockAllocator, TableRows
 from nanolm.sampling import SamplingParams
 from nanolm.speculative import Session
 from nanolm.speculative import acceptance_rate, speculative_generate
-from nanolm.window import HybridKVCache
+from nanolm.window import GroupedTables, HybridKVCache, LayerGroups, grouped_paged_cache
 
 torch.manual_seed(0)
 target, draft = tiny_model(0), tiny_model(1, n_layers=1)
@@ -60,6 +61,14 @@ hybrid = HybridKVCache(target.config, [2, None, 4], dtype=torch.float64)
 for chunk in torch.tensor([[1, 2, 3, 4]]).split([3, 1], dim=1):
     target(chunk, hybrid)
     hybrid.advance(chunk.shape[1])
+groups = LayerGroups([2, None, 4])
+tables = [GroupedTables(BlockAllocator(40), 4, groups) for _ in range(2)]
+for kind, one_by_one in (("float", True), ("float", False), ("int8", False), ("float8", False)):
+    pool = grouped_paged_cache(target.config, groups, 40, 4, kind, torch.float64)
+    copies = [table.append(5) for table in tables]
+    segments = [Segment([1, 2, 3, 4], tables[0].length - 5, tables[0]), Segment([5], tables[1].length - 1, tables[1])]
+    batch = VarlenBatch(pool, segments, one_by_one, TableRows())
+    assert target(batch.tokens, batch, batch.scored).shape == (1, 2, target.config.vocab_size)
 for kind in ("float", "int8", "float8"):
     engine = Engine(target, n_blocks=14, block_size=4, max_tokens_per_step=7, cache_kind=kind, draft=draft)
     assert len(engine.generate([[1, 2, 3], [4, 5], [1, 2, 3, 4, 5, 6, 7, 8, 9]], 6, sampling)) == 3
