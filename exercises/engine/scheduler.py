@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .._require import require_count
-from ..paging.blocks import BlockAllocator, BlockTable, blocks_for
+from ..paging.blocks import BlockAllocator
 from ..paging.radix_cache import RadixCache
+from ..window.block_tables import GroupedTables
+from ..window.layer_groups import LayerGroups
 from .admission import Admission, let_a_short_one_pass, prompt_shares
 from .request import Request
 
@@ -54,6 +56,8 @@ class Scheduler(Admission):
         reserve: blocks that newcomers leave free for the answers of those who run, as far as these may need them. 0
             admits whatever fits, and preempts more.
         max_overtakes: how many short requests may go before one (`admission`); 0 is first come, first served.
+        groups: the layers' groups where some have windows; a request has a block table for each, and gives back what
+            lies behind a window. There is no prefix cache then. None: one table for all layers.
 
     Attributes:
         waiting: requests without blocks, the next one first.
@@ -69,12 +73,13 @@ class Scheduler(Admission):
         prefix: RadixCache | None = None,
         reserve: int = 0,
         max_overtakes: int = 0,
+        groups: LayerGroups | None = None,
     ) -> None:
         require_count(1, max_running=max_running, max_tokens_per_step=max_tokens_per_step)
         require_count(0, reserve=reserve, max_overtakes=max_overtakes)
         self.allocator, self.block_size, self.prefix = allocator, block_size, prefix
         self.max_running, self.max_tokens_per_step = max_running, max_tokens_per_step
-        self.reserve, self.max_overtakes = reserve, max_overtakes
+        self.reserve, self.max_overtakes, self.groups = reserve, max_overtakes, groups
         self.waiting: deque[Request] = deque()
         self.running: list[Request] = []
 
@@ -95,12 +100,12 @@ class Scheduler(Admission):
         """
         # The last token is written and never run, so it needs no place in the cache.
         n_blocks = self.allocator.n_blocks
-        if blocks_for(len(request.tokens) + request.n_left - 1, self.block_size) > n_blocks:
+        if self.blocks_of(len(request.tokens) + request.n_left - 1) > n_blocks:
             raise ValueError(
                 f"prompt has {len(request.tokens)} tokens and max_new_tokens is {request.max_new_tokens}; the whole "
                 f"pool has room for {n_blocks * self.block_size} positions, {n_blocks} blocks of {self.block_size}"
             )
-        request.table = BlockTable(self.allocator, self.block_size)
+        request.table = self.new_table()
         self.waiting.append(request)
 
     def schedule(self) -> Plan:
@@ -171,6 +176,8 @@ class Scheduler(Admission):
         request.n_computed, request.n_run = n_computed, max(request.n_run, n_computed)
         request.n_draft_computed = min(request.n_draft_computed, n_computed)
         request.table.truncate(n_computed)
+        if isinstance(request.table, GroupedTables):
+            request.table.drop_behind(n_computed)
         full, known = n_computed // self.block_size, request.n_remembered
         if self.prefix is not None and full > known:
             mine = request.table.blocks[known:full]

@@ -15,13 +15,16 @@ With max_overtakes 0 both are off: first come, first served.
 2024, "Sarathi-Serve", section 3, tell what long prompts do to those behind them.)
 """
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from contextlib import nullcontext
 from itertools import islice
 
-from ..paging.blocks import BlockAllocator, blocks_for
+from ..paging.blocks import BlockAllocator, BlockTable, blocks_for
 from ..paging.radix_cache import RadixCache
+from ..window.block_tables import GroupedTables
+from ..window.layer_groups import LayerGroups, blocks_for_request
 from .request import Request
 
 # How far into the queue a short request is looked for; a longer look would cost every pass.
@@ -89,14 +92,28 @@ class Admission:
     prefix: RadixCache | None
     block_size: int
     reserve: int
+    max_tokens_per_step: int
+    groups: LayerGroups | None
     running: list[Request]
+
+    def new_table(self) -> BlockTable:
+        """Return the empty block table of a request, or its tables, one for each group of layers."""
+        if self.groups is None:
+            return BlockTable(self.allocator, self.block_size)
+        return GroupedTables(self.allocator, self.block_size, self.groups)
+
+    def blocks_of(self, n_positions: int) -> int:
+        """Return the most blocks that a request of so many positions holds at one time."""
+        if self.groups is None:
+            return blocks_for(n_positions, self.block_size)
+        return blocks_for_request(n_positions, self.groups.windows, self.block_size, self.max_tokens_per_step)
 
     def _may_fit(self, request: Request) -> bool:
         """Whether there may be room for a waiting request; asked each pass, so it leaves the prefix cache as it is.
 
         No, too, while a running prompt computes what the two have in common: once it has, nobody need do it again.
         """
-        needed, free = blocks_for(len(request.tokens), self.block_size), self.allocator.n_free
+        needed, free = self.blocks_of(len(request.tokens)), self.allocator.n_free
         n_cached = 0
         if self.prefix is not None:
             fit = self.prefix.fit(request.tokens, limit=len(request.tokens) - 1)
@@ -109,9 +126,9 @@ class Admission:
         for_prompts = for_answers = 0
         for request in self.running:
             held = len(request.table.blocks)
-            in_the_end = blocks_for(len(request.tokens) + request.n_left - 1, self.block_size)
+            in_the_end = self.blocks_of(len(request.tokens) + request.n_left - 1)
             if not request.is_decoding:
-                whole = blocks_for(len(request.tokens), self.block_size)
+                whole = self.blocks_of(len(request.tokens))
                 for_prompts += max(0, whole - held)
                 held = max(whole, held)
             for_answers += max(0, in_the_end - held)
@@ -138,12 +155,9 @@ class Admission:
 
     def _room(self, request: Request, n: int) -> int:
         """Return how many of n more positions a running request can have without a block that another request holds."""
-        table, obtainable = request.table, self.allocator.n_free + self._n_evictable
-        if table.blocks_needed(n) > obtainable:
-            in_last = -table.length % self.block_size  # its last block has room for these, if need be in a copy
-            copy = table.blocks_needed(1) if in_last else 0
-            n = in_last + (obtainable - copy) * self.block_size if obtainable >= copy else 0
-        return n if self._free_up(table.blocks_needed(n)) else 0
+        needed, obtainable = request.table.blocks_needed, self.allocator.n_free + self._n_evictable
+        n = bisect_right(range(n + 1), obtainable, key=needed) - 1
+        return n if n > 0 and self._free_up(needed(n)) else 0
 
     @property
     def _n_evictable(self) -> int:

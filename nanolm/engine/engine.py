@@ -7,14 +7,18 @@ depend on who else is served: the same tokens come out as from `NanoLM.generate`
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from .._require import require_count
 from ..cache.kinds import CacheKind
 from ..model.decoder import NanoLM
 from ..paging.counted_radix_cache import CountedRadixCache
 from ..paging.host_blocks import HostBlocks
+from ..paging.paged_cache import PagedKVCache
 from ..paging.watched import WatchedAllocator
+from ..window.grouped_cache import grouped_paged_cache
+from ..window.layer_groups import LayerGroups
 from .blocking import BlockingCalls
 from .intake import Intake
 from .metrics import EngineMetrics, StepRecord, summary
@@ -47,6 +51,8 @@ class Engine(Intake, BlockingCalls):
             drafts gamma.
         reserve: share of the blocks that newcomers leave free for the answers of those who run, 0 to below 1.
         max_overtakes: how many short requests may go before one that waits (`admission`); 0: first come, first served.
+        windows: for each layer the positions that its queries see, None for all of them; as `HybridKVCache`. Blocks
+            behind a window are given back. There is no prefix cache then, nor a draft model; "prompt-lookup" goes.
         plain: compute with the functions that the lessons teach alone, request by request: slower, and the same.
         clock: returns seconds; for tests.
 
@@ -75,25 +81,31 @@ class Engine(Intake, BlockingCalls):
         adaptive: bool = True,
         reserve: float = 0.25,
         max_overtakes: int = 4,
+        windows: Sequence[int | None] | None = None,
         plain: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         if not 0 <= reserve < 1:
             raise ValueError(f"reserve is {reserve}; it is a share of the blocks, 0 or more and below 1")
+        groups = None if windows is None else LayerGroups(windows)
+        if groups is not None and isinstance(draft, NanoLM):
+            raise ValueError("draft is a model, and windows are given: its layers have no groups; try 'prompt-lookup'")
+        pool = partial(_new_pool, model, groups, block_size=block_size, cache_kind=cache_kind)
         if n_blocks is None:
             require_count(1, cache_bytes=cache_bytes)
-            models = [each for each in (model, draft) if isinstance(each, NanoLM)]
-            of_a_block = sum(each.new_paged_cache(1, block_size, cache_kind).block_bytes for each in models)
+            of_a_block = pool(n_blocks=1).block_bytes
+            if isinstance(draft, NanoLM):
+                of_a_block += draft.new_paged_cache(1, block_size, cache_kind).block_bytes
             n_blocks = max(1, cache_bytes // of_a_block)
         self.model, self.clock = model, clock
-        self.cache = model.new_paged_cache(n_blocks, block_size, cache_kind)
+        self.cache = pool(n_blocks=n_blocks)
         drafting = draft, gamma, adaptive, max_tokens_per_step, cache_kind
         self.runner = (PlainRunner if plain else ModelRunner)(model, self.cache, *drafting, clock)
         allocator = WatchedAllocator(n_blocks)
         host = HostBlocks(self.cache, host_blocks) if host_blocks else None
-        prefix = CountedRadixCache(allocator, block_size, host) if prefix_cache else None
-        limits = max_running, max_tokens_per_step
-        scheduler = Scheduler(allocator, block_size, *limits, prefix, int(reserve * n_blocks), max_overtakes)
+        prefix = CountedRadixCache(allocator, block_size, host) if prefix_cache and groups is None else None
+        rules = int(reserve * n_blocks), max_overtakes, groups
+        scheduler = Scheduler(allocator, block_size, max_running, max_tokens_per_step, prefix, *rules)
         self.records: deque[StepRecord] = deque(maxlen=_MANY_RECORDS)
         self._requests: dict[int, Request] = {}
         self._postprocess = Postprocessor(self._requests, scheduler, self.runner, clock)
@@ -187,3 +199,13 @@ class Engine(Intake, BlockingCalls):
                 self.scheduler.cancel_copies(plan)
             self.scheduler.cancel(plan)
             raise
+
+
+def _new_pool(
+    model: NanoLM, groups: LayerGroups | None, n_blocks: int, block_size: int, cache_kind: CacheKind
+) -> PagedKVCache:
+    if groups is None:
+        return model.new_paged_cache(n_blocks, block_size, cache_kind)
+    if type(model).new_paged_cache is not NanoLM.new_paged_cache:
+        raise ValueError(f"windows are given, and a {type(model).__name__} has blocks of its own kind; windows need keys")
+    return grouped_paged_cache(model.config, groups, n_blocks, block_size, cache_kind, model.dtype, model.device)
