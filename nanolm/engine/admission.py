@@ -100,7 +100,7 @@ class Admission:
         """Return the empty block table of a request, or its tables, one for each group of layers."""
         if self.groups is None:
             return BlockTable(self.allocator, self.block_size)
-        return GroupedTables(self.allocator, self.block_size, self.groups)
+        return GroupedTables(self.allocator, self.block_size, self.groups, self.max_tokens_per_step)
 
     def blocks_of(self, n_positions: int) -> int:
         """Return the most blocks that a request of so many positions holds at one time."""

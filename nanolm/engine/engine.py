@@ -207,5 +207,5 @@ def _new_pool(
     if groups is None:
         return model.new_paged_cache(n_blocks, block_size, cache_kind)
     if type(model).new_paged_cache is not NanoLM.new_paged_cache:
-        raise ValueError(f"windows are given, and a {type(model).__name__} has blocks of its own kind; windows need keys")
+        raise ValueError(f"windows are given, and a {type(model).__name__} has blocks of another kind: it takes none")
     return grouped_paged_cache(model.config, groups, n_blocks, block_size, cache_kind, model.dtype, model.device)

@@ -9,7 +9,7 @@ from itertools import chain
 
 from .._require import require_count
 from ..paging.blocks import BlockAllocator, BlockTable, OutOfBlocks
-from .layer_groups import LayerGroups
+from .layer_groups import LayerGroups, blocks_for_request
 
 HOLE = -1  # in the place of a block that has been given back
 
@@ -95,13 +95,18 @@ class GroupedTables(BlockTable):
 
     What a prefix cache does with a table, `adopt` and `replace`, it refuses: there is none for layers that differ.
 
+    Args:
+        chunk: most positions that are reserved at a time, None for any number.
+
     Attributes:
         groups: the layers' groups.
         tables: those of the groups, in order; where a position lies, they know.
     """
 
-    def __init__(self, allocator: BlockAllocator, block_size: int, groups: LayerGroups) -> None:
-        self.allocator, self.block_size, self.groups = allocator, block_size, groups
+    def __init__(
+        self, allocator: BlockAllocator, block_size: int, groups: LayerGroups, chunk: int | None = None
+    ) -> None:
+        self.allocator, self.block_size, self.groups, self.chunk = allocator, block_size, groups, chunk
         self.tables = [
             BlockTable(allocator, block_size) if window is None else WindowedBlockTable(allocator, block_size, window)
             for window in groups.windows
@@ -118,8 +123,15 @@ class GroupedTables(BlockTable):
         return self.tables[0].length
 
     def blocks_needed(self, n: int) -> int:
-        """Return how many free blocks `append(n)` takes, over all groups."""
-        return sum(table.blocks_needed(n) for table in self.tables)
+        """Return how many free blocks n more positions take, over all groups.
+
+        More than a chunk are reserved a chunk at a time, and what lies behind a window is given back between two.
+        """
+        needed = sum(table.blocks_needed(n) for table in self.tables)
+        if self.chunk is None or n <= self.chunk:
+            return needed
+        most = blocks_for_request(self.length + n, self.groups.windows, self.block_size, self.chunk)
+        return min(needed, max(0, most - len(self.blocks)))
 
     def append(self, n: int) -> list[tuple[int, int]]:
         """Reserve n more positions in all groups; return the copies to make before writing there, as BlockTable.append.
@@ -129,7 +141,7 @@ class GroupedTables(BlockTable):
             OutOfBlocks: not enough blocks are free for all groups; the tables are as before.
         """
         require_count(0, n=n)
-        needed = self.blocks_needed(n)
+        needed = sum(table.blocks_needed(n) for table in self.tables)
         if needed > self.allocator.n_free:
             raise OutOfBlocks(f"{n} more positions need {needed} blocks and {self.allocator.n_free} are free")
         return [copy for table in self.tables for copy in table.append(n)]
@@ -149,7 +161,7 @@ class GroupedTables(BlockTable):
 
     def fork(self) -> "GroupedTables":
         """Return second tables over the same blocks, each with one more holder; nothing is copied."""
-        twin = GroupedTables(self.allocator, self.block_size, self.groups)
+        twin = GroupedTables(self.allocator, self.block_size, self.groups, self.chunk)
         twin.tables = [table.fork() for table in self.tables]
         return twin
 

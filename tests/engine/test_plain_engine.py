@@ -175,9 +175,9 @@ def test_the_plain_engine_attends_request_by_request_and_the_fast_one_together(m
     rows = []
 
     class Counted(varlen_batch.PagedRows):
-        def __init__(self, pool, segments, fast=None):
+        def __init__(self, pool, segments, fast=None, window=None):
             rows.append((len(segments), fast is not None))
-            super().__init__(pool, segments, fast)
+            super().__init__(pool, segments, fast, window)
 
     monkeypatch.setattr(varlen_batch, "PagedRows", Counted)
     fast, plain = engines()
