@@ -9,13 +9,14 @@ from nanolm.speculative import speculate
 WITHOUT_END = SamplingParams(temperature=0.0, end_tokens=())
 
 
-@pytest.mark.parametrize("n_tokens", [1, 7, 600])
-def test_logits_of_every_position_agree_within_1e_minus_4(pair, n_tokens):
+@pytest.mark.parametrize(("n_tokens", "tolerance"), [(1, 1e-4), (7, 1e-4), (600, 1e-3)])
+def test_logits_of_every_position_agree(pair, n_tokens, tolerance):
     tokens = torch.tensor([pair.prompt(n_tokens)])
     with torch.inference_mode():
         ours, theirs = pair.ours(tokens), pair.theirs(tokens).logits
-    # Most of the difference is theirs, from rotary angles in float32: it grows with the position.
-    assert (ours - theirs).abs().max() < 1e-4
+    # Most of the difference is theirs, from rotary angles in float32: it grows with the position. Over twelve texts of
+    # 600 tokens theirs are up to 6e-4 away from the same model in float64, ours up to 5e-5.
+    assert (ours - theirs).abs().max() < tolerance
 
 
 def test_logits_with_a_cache_agree_within_1e_minus_4_in_passes_of_any_size(pair):
