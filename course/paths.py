@@ -5,6 +5,7 @@ from pathlib import Path
 from nanolm._files import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
+MANIFEST = "course/built.json"  # what the last build wrote: every built file and its hash
 
 
 def read(path: Path) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from .errors import CourseError
-from .front_doors import names_of, packages
 from .paths import ROOT, read
 
 FILE = Path("course/registry.json")
@@ -70,13 +69,6 @@ class Exercise:
             f"exercise {self.number} {self.name} is not written yet: read {self.notebook}, "
             f"write it in exercises/{self.file}, then run: {self.command}"
         )
-
-
-def home_of(target: str) -> str | None:
-    """Return the engine's module that defines a function or method, asked by a lesson or not; None where none does."""
-    owner = target.partition(".")[0]
-    rooms = (package for package in packages() if owner in names_of(package))
-    return homes().get(target) or next((f"{room}.{names_of(room)[owner]}" for room in rooms), None)
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,8 @@ from nanolm.budget import kv_cache_bytes, max_concurrent_requests, weight_bytes
 from nanolm.budget import A100, H100, H200
 from nanolm.budget import LLAMA_3_8B
 
-from course import figures
-from course.timing import rounds_allowed
+from course.lab import figures
+from course.lab.timing import rounds_allowed
 
 torch.set_num_threads(1)  # one core, as in the other weeks
 target, tokenizer = load("target")

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ..build import MANIFEST
 from ..errors import CourseError
-from ..paths import ROOT, read
+from ..paths import MANIFEST, ROOT, read
 
 NOTE, ORIGINALS, BACKUP, KEPT = ".course.json", ".originals", "backup", "kept"
 

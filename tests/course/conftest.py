@@ -3,7 +3,7 @@
 import pytest
 from two_versions import repository
 
-from course.build import build_all
+from course.building.build import build_all
 from course.paths import ROOT, write
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from course.build import build
+from course.building.build import build
 from course.paths import ROOT
 from course.registry import homes, registry
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from course.front_doors import packages
+from course.building.front_doors import packages
 from course.paths import ROOT, read
 
 ENGINE = ROOT / "nanolm"
