@@ -1,11 +1,13 @@
 """The command `course`."""
 
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+
+from nanolm.cli.options import version_option
 
 from .commands.capstone import app as capstone
 from .commands.instructor import app as instructor
@@ -24,9 +26,19 @@ class _App(typer.Typer):
             sys.exit(1)
 
 
-app = _App(no_args_is_help=True, add_completion=False, help="Build, check and follow the course.")
+app = _App(
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Build, check and follow the course.",
+)
 for part in (student, capstone, instructor):
     app.add_typer(part)
+
+
+@app.callback()
+def course(version: Annotated[bool, version_option("course")] = False) -> None:
+    """Options before the name of a command."""
 
 
 if __name__ == "__main__":

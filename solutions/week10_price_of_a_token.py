@@ -764,7 +764,7 @@ my_choices = ["--slots", "8", "--max-tokens-per-step", "256"]  # change them
 quick = ["--requests", "8", "--rounds", "1"]
 try:
     done = subprocess.run(
-        [sys.executable, "-m", "course.cli", "capstone", *quick, *my_choices],
+        [sys.executable, "-m", "course", "capstone", *quick, *my_choices],
         capture_output=True,
         text=True,
         encoding="utf-8",

@@ -23,7 +23,7 @@ from .update import update
 def in_new_process(work: Work, saved: Path | None) -> list[str]:
     """Run the updated course's own `course update`, which prints what it does; raise CourseError if it fails."""
     options = [] if saved is None else ["--from", str(saved)]
-    command = [sys.executable, "-m", "course.cli", "update", str(work.folder.resolve()), *options]
+    command = [sys.executable, "-m", "course", "update", str(work.folder.resolve()), *options]
     if subprocess.run(command, cwd=work.root, check=False).returncode:
         again = f"course update --from {work.shown(saved)}" if saved else "course update"
         raise CourseError(

@@ -116,6 +116,7 @@ NANOLM = House(
         *("checkpoint", "machine", "speculative"),
         "engine",
         *("workload", "serving", "cli"),
+        "__main__",
     ),
     longer={
         "model/decoder.py": "one class and its docstrings: the pass, the loop, and what both refuse",
@@ -131,7 +132,7 @@ COURSE = House(
         "grading",
         *("capstone", "lab", "work"),
         "update",
-        *("commands", "cli"),
+        *("commands", "cli", "__main__"),
     ),
     knows=("nanolm",),
 )

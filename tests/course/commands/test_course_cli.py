@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 
@@ -9,8 +10,8 @@ from course.paths import ROOT
 
 
 def course(*arguments):
-    """Run the command and return (exit code, everything printed)."""
-    command = [sys.executable, "-m", "course.cli", *map(str, arguments)]
+    """Run `python -m course`, which is the command, and return (exit code, everything printed)."""
+    command = [sys.executable, "-m", "course", *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
     return done.returncode, done.stdout + done.stderr
 
@@ -43,3 +44,13 @@ def test_collect_names_what_it_took_and_the_command_to_test_it(tmp_path):
     assert code == 0
     assert "residual_distribution taken" in said
     assert f"NANOLM_IMPL={tmp_path.as_posix()} python -m pytest" in said
+
+
+@pytest.mark.parametrize("arguments", [("-h",), ("--help",), ("status", "-h")])
+def test_help_is_asked_for_in_either_way(arguments):
+    code, said = course(*arguments)
+    assert code == 0 and "Usage: python -m course" in said and "--help" in said
+
+
+def test_the_version_is_that_of_the_package():
+    assert course("--version") == (0, f"course {metadata.version('nanolm-course')}\n")

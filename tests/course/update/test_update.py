@@ -590,7 +590,7 @@ def test_the_command_pulls_and_puts_answers_back_with_the_new_version_s_own_code
     answer(course / COPY, double="    return x + x")
     answer_file(course / SUMS, half="return x * 0.5", median="return 0.0")
     environment = os.environ | {"PYTHONPATH": str(course)}
-    command = [sys.executable, "-m", "course.cli", "update", "--pull"]
+    command = [sys.executable, "-m", "course", "update", "--pull"]
     done = subprocess.run(command, cwd=course, capture_output=True, text=True, encoding="utf-8", env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{SUMS}: half put back" in done.stdout and "median is no exercise any more" in done.stdout
