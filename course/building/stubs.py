@@ -30,7 +30,7 @@ def stub_file(module: Module, exercises: list[Exercise]) -> str:
     }
     for first, last in sorted(spans, reverse=True):
         indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
-        lines[first - 1 : last] = _raise(spans[first, last].not_yet_written, indent)
+        lines[first - 1 : last] = _raise(spans[first, last].stub_message, indent)
     return "\n".join(_with_import(lines, module)) + "\n"
 
 
