@@ -9,7 +9,6 @@ ROOT = Path(__file__).resolve().parents[1]
 MANIFEST = "course/built.json"  # what the last build wrote: every built file and its hash
 
 
-
 def work_folder(root: Path = ROOT) -> Path:
     """Return a student's folder where none is named: in the course, or here where that is installed as a wheel."""
     return (Path.cwd() if root.name in ("site-packages", "dist-packages") else root) / "work"

@@ -68,12 +68,17 @@ def build(root: Path = ROOT, force: bool = False, overwrite: Collection[str] = (
     return Outcome(written, kept)
 
 
-def check_build(root: Path = ROOT) -> list[str]:
-    """Return one report per file that differs from what a build would write, each with a short diff."""
-    built = build_all(root)
-    manifest = _manifest_text(built)
+def check_build(root: Path = ROOT, released: bool = False) -> list[str]:
+    """Return one report per file that differs from what a build would write, each with a short diff.
+
+    Args:
+        released: the files are a release, which has no answers in it. Otherwise what `answered` names is left out.
+    """
+    built, left_out = build_all(root), set() if released else set(answered(root))
     reports = []
     for path, text in built.items():
+        if path in left_out:
+            continue
         old = _on_disk(root / path)
         if old is None:
             reports.append(f"{path} is missing")
@@ -83,7 +88,14 @@ def check_build(root: Path = ROOT) -> list[str]:
     gone = [path for path in _manifest(root) if path not in built and (root / path).exists()]
     reports += [f"{path} was built once, and no lesson makes it any more: delete it" for path in gone]
     # Any change above changes the manifest too; by itself it is worth a word only if that was all.
-    return reports or ([] if _on_disk(root / MANIFEST) == manifest else [f"{MANIFEST} differs; course build mends it"])
+    is_noted = _on_disk(root / MANIFEST) == _manifest_text(built)
+    return reports or ([] if is_noted else [f"{MANIFEST} differs; course build mends it"])
+
+
+def answered(root: Path = ROOT) -> list[str]:
+    """Return the files of exercises/, paths from root, that somebody has written in since the last build."""
+    known = _manifest(root)
+    return [path for path in known if path.startswith(STUDENTS_OWN) and _is_edited(root / path, known[path])]
 
 
 def build_all(root: Path) -> dict[str, str]:
@@ -174,7 +186,8 @@ def _hash(text: str) -> str:
 
 
 def _is_edited(path: Path, known: str | None) -> bool:
-    return path.exists() and _hash(read(path)) != known
+    # By bytes: an answer need not be in UTF-8 to be one.
+    return path.exists() and hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest() != known
 
 
 def _manifest(root: Path) -> dict[str, str]:

@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from small_course import LESSON, change, everything, small_course
 
-from course.building.build import build, check_build
+from course.building.build import answered, build, check_build
 from course.errors import CourseError
 
 ANSWERS, CACHE = "speculative/acceptance.py", "cache/contiguous.py"  # the files that the lesson asks something of
@@ -149,6 +149,20 @@ def test_one_file_can_be_given_back_while_the_others_keep_their_answers(course):
     assert (outcome.written, outcome.kept) == ([f"exercises/{CACHE}"], [f"exercises/{ANSWERS}"])
     with pytest.raises(CourseError, match=rf"exercises/cash\.py is no built file; those are .*exercises/{CACHE}"):
         build(course, overwrite=["exercises/cash.py"])
+
+
+@pytest.mark.parametrize("content", [b"# my answer\n", "# Zürich".encode("latin-1")])
+def test_a_file_of_exercises_with_answers_is_named_and_only_a_release_counts_it_as_a_difference(course, content):
+    (course / "exercises" / ANSWERS).write_bytes(content)
+    assert answered(course) == [f"exercises/{ANSWERS}"] and check_build(course) == []
+    change(course / "nanolm" / CACHE, "Raises:", "Raised:", 1)
+    assert not [report for report in check_build(course) if ANSWERS in report]
+    assert f"exercises/{CACHE} differs from its source" in "\n".join(check_build(course))
+
+
+def test_a_release_has_no_answers(course):
+    change(course / "exercises" / ANSWERS, "import", "# mine\nimport", 1)
+    assert f"exercises/{ANSWERS} differs from its source" in check_build(course, released=True)[0]
 
 
 def test_a_student_s_answers_in_exercises_are_left_alone_and_named(course):

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from course.building.build import check_build
+from course.building.build import answered, check_build
 from course.building.lesson import lessons
 from course.building.release import run_converter
 from course.grading.implementation import chosen
@@ -25,6 +25,8 @@ MINUTES = {"week05_quantization": pytest.mark.slow}  # its labs round a whole mo
 
 def test_every_built_file_matches_its_source():
     assert check_build() == []
+    if answers := answered():
+        pytest.skip(f"all others do; answered here, so not compared: {', '.join(answers)}")
 
 
 # The longest first: what is left over at the end, when other processes have nothing more to do, is short.
