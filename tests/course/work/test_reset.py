@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 from small_course import change, everything
-from two_versions import COPY, SUMS, answer, answer_file, cells, clone, forget_registry
+from two_versions import COPY, SUMS, answer, answer_file, cells, forget_registry
 
 from course.errors import CourseError
 from course.work.reset import reset
@@ -14,10 +14,10 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not 
 
 
 @pytest.fixture
-def course(upstream, tmp_path):
+def course(cloned, tmp_path):
     """A clone with two exercises answered on both tracks."""
     forget_registry()
-    root = clone(upstream, tmp_path / "course")
+    root = shutil.copytree(cloned, tmp_path / "course")
     start(root=root)
     answer(root / COPY, double="    return x + x", half="    return x * 0.5", proof="Because.")
     answer_file(root / SUMS, double="return x + x", half="return x * 0.5", add="self.value += x", total="return 0.0")

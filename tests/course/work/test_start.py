@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from small_course import everything
-from two_versions import COPY, LESSON, answer, cells, clone, forget_registry, git
+from two_versions import COPY, LESSON, answer, cells, forget_registry, git
 
 from course.errors import CourseError
 from course.paths import ROOT
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not 
 
 
 @pytest.fixture
-def course(upstream, tmp_path):
+def course(cloned, tmp_path):
     forget_registry()
-    yield clone(upstream, tmp_path / "course")
+    yield shutil.copytree(cloned, tmp_path / "course")
     forget_registry()
 
 
