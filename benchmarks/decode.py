@@ -12,7 +12,7 @@ import torch
 import typer
 
 import nanolm
-from course.timing import take_turns
+from course.lab.timing import take_turns
 from nanolm.budget import ModelShape, kv_cache_bytes
 from nanolm.checkpoint import find_folder
 from nanolm.machine import count_operations

@@ -15,7 +15,7 @@ import torch
 import typer
 
 import nanolm
-from course.timing import take_turns
+from course.lab.timing import take_turns
 from nanolm.config import ModelConfig
 from nanolm.model import NanoLM, model_bytes, quantize_model
 from nanolm.sampling import SamplingParams

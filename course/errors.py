@@ -2,6 +2,8 @@
 
 import sys
 
+from .paths import as_read_here
+
 
 class CourseError(Exception):
     """A request that cannot be met; the message says what was asked, and what is possible."""
@@ -12,13 +14,15 @@ class CourseError(Exception):
 
 
 class NotYetWritten(NotImplementedError):
-    """An exercise that nobody has answered yet; without a message, it names the function that raises it."""
+    """An exercise that nobody has answered yet; without a message, it names the function that raises it.
+
+    A stub's message names the released notebook, the same on every machine; shown is the student's copy where one is.
+    """
 
     def __init__(self, message: str | None = None) -> None:
         function = sys._getframe(1).f_code.co_name  # the stub in a notebook is the same line everywhere
-        super().__init__(
-            message or f"{function} is not written yet: put your code in the place of the line that raises this"
-        )
+        unnamed = f"{function} is not written yet: put your code in the place of the line that raises this"
+        super().__init__(as_read_here(message) if message else unnamed)
 
     def _render_traceback_(self) -> list[str]:
         return [f"{type(self).__name__}: {self}"]

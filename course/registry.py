@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import CourseError
-from .front_doors import names_of, packages
-from .paths import ROOT, read
+from .paths import ROOT, as_read_here, read
 
 FILE = Path("course/registry.json")
 
@@ -65,18 +64,16 @@ class Exercise:
 
     @property
     def not_yet_written(self) -> str:
-        """One line: which exercise this is, where it is explained, where it goes, how it is tested."""
+        """One line: which exercise this is, where it is explained on this machine, where it goes, how it is tested."""
+        return as_read_here(self.stub_message)
+
+    @property
+    def stub_message(self) -> str:
+        """The same as it stands in a stub: on every machine it names the released notebook."""
         return (
             f"exercise {self.number} {self.name} is not written yet: read {self.notebook}, "
             f"write it in exercises/{self.file}, then run: {self.command}"
         )
-
-
-def home_of(target: str) -> str | None:
-    """Return the engine's module that defines a function or method, asked by a lesson or not; None where none does."""
-    owner = target.partition(".")[0]
-    rooms = (package for package in packages() if owner in names_of(package))
-    return homes().get(target) or next((f"{room}.{names_of(room)[owner]}" for room in rooms), None)
 
 
 @dataclass(frozen=True)

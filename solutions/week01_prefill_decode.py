@@ -59,8 +59,8 @@ from nanolm.budget import A100, H100, H200
 from nanolm.model import NanoLM
 from nanolm.sampling import SamplingParams, sample_next
 
-from course import figures
-from course.timing import side_by_side, take_turns
+from course.lab import figures
+from course.lab.timing import side_by_side, take_turns
 
 # One thread: what is measured below is one core, and nothing waits for another.
 torch.set_num_threads(1)

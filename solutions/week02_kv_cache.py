@@ -49,8 +49,8 @@ import numpy as np
 import torch
 from nanolm import load
 
-from course import figures
-from course.timing import side_by_side
+from course.lab import figures
+from course.lab.timing import side_by_side
 
 # Two threads that wait for each other cost a small model more than they give it.
 torch.set_num_threads(1)
@@ -830,7 +830,7 @@ for number, (guess, answer) in enumerate(zip(my_answers, found, strict=True), st
 # say, and can you make it say "compute"?
 
 # %%
-from course.calculator import calculator
+from course.lab.calculator import calculator
 
 calculator()
 

@@ -51,8 +51,8 @@ from nanolm import load
 from nanolm.sampling import params as engine  # engine.SamplingParams is the course's own, whatever you write below
 from nanolm.sampling import Rng
 
-from course import figures
-from course.timing import side_by_side
+from course.lab import figures
+from course.lab.timing import side_by_side
 
 # Two threads that wait for each other cost a small model more than they give it.
 torch.set_num_threads(1)

@@ -45,8 +45,8 @@ from nanolm.speculative import ModelDraft, PromptLookupDraft
 from nanolm.sampling import SamplingParams
 from nanolm.speculative import Session
 
-from course import figures
-from course.timing import side_by_side
+from course.lab import figures
+from course.lab.timing import side_by_side
 
 # Two threads that wait for each other cost a small model more than they give it.
 torch.set_num_threads(1)

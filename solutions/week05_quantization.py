@@ -59,9 +59,9 @@ import torch
 import torch.nn.functional as F
 from nanolm import load
 
-from course import figures
+from course.lab import figures
 from course.paths import ROOT
-from course.timing import side_by_side
+from course.lab.timing import side_by_side
 
 # Two threads that wait for each other cost a small model more than they give it.
 torch.set_num_threads(1)

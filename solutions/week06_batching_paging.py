@@ -58,8 +58,8 @@ from nanolm.workload import EXACTLY, nanolm_batch, replay_batches, replay_engine
 from nanolm.sampling import SamplingParams
 from nanolm.workload import all_at_once, heavy_tailed_lengths, load_trace, poisson
 
-from course import figures
-from course.timing import side_by_side
+from course.lab import figures
+from course.lab.timing import side_by_side
 
 # Two threads that wait for each other cost a small model more than they give it.
 torch.set_num_threads(1)

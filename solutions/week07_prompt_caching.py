@@ -54,8 +54,8 @@ from nanolm.paging import BlockAllocator, blocks_for
 from nanolm.sampling import SamplingParams
 from nanolm.workload import load_trace, poisson
 
-from course import figures
-from course.timing import side_by_side
+from course.lab import figures
+from course.lab.timing import side_by_side
 
 # Two threads that wait for each other cost a small model more than they give it.
 torch.set_num_threads(1)

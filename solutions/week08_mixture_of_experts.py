@@ -60,8 +60,8 @@ from nanolm.model import watch_routers
 from nanolm.sampling import SamplingParams
 from nanolm.budget import DEEPSEEK_V3
 
-from course import figures
-from course.timing import take_turns
+from course.lab import figures
+from course.lab.timing import take_turns
 
 # Two threads that wait for each other cost a small model more than they give it.
 torch.set_num_threads(1)

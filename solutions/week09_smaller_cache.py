@@ -52,9 +52,9 @@ import torch
 import torch.nn.functional as F
 from nanolm import load
 
-from course import figures
-from course.memory import PeakMemory
-from course.timing import side_by_side
+from course.lab import figures
+from course.lab.memory import PeakMemory
+from course.lab.timing import side_by_side
 
 # Two threads that wait for each other cost a small model more than they give it.
 torch.set_num_threads(1)

@@ -56,8 +56,8 @@ from nanolm.budget import kv_cache_bytes, max_concurrent_requests, weight_bytes
 from nanolm.budget import A100, H100, H200
 from nanolm.budget import LLAMA_3_8B
 
-from course import figures
-from course.timing import rounds_allowed
+from course.lab import figures
+from course.lab.timing import rounds_allowed
 
 torch.set_num_threads(1)  # one core, as in the other weeks
 target, tokenizer = load("target")
@@ -764,7 +764,7 @@ my_choices = ["--slots", "8", "--max-tokens-per-step", "256"]  # change them
 quick = ["--requests", "8", "--rounds", "1"]
 try:
     done = subprocess.run(
-        [sys.executable, "-m", "course.cli", "capstone", *quick, *my_choices],
+        [sys.executable, "-m", "course", "capstone", *quick, *my_choices],
         capture_output=True,
         text=True,
         encoding="utf-8",

@@ -9,10 +9,11 @@ from types import ModuleType
 
 import pytest
 
+from course.building.front_doors import home_of
 from course.errors import CourseError, NotYetWritten
-from course.implementation import CHOSEN, REFERENCE, chosen
-from course.outcomes import targets_of, unwritten_line
-from course.registry import home_of, registry
+from course.grading.implementation import CHOSEN, REFERENCE, chosen
+from course.grading.outcomes import targets_of, unwritten_line
+from course.registry import registry
 
 _UNWRITTEN = "not_yet_written"
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from nanolm.model import NanoLM
 
+from .recipe import END_ID
 from .texts.problems import Problem
-from .texts.tokenizer import END_ID
 
 
 def windows_of(tokens: np.ndarray, length: int, limit: int | None = None) -> Iterator[Tensor]:

@@ -5,7 +5,8 @@ from typing import Any
 
 from nanolm.config import ModelConfig
 
-from .texts.tokenizer import END_ID, VOCABULARY
+VOCABULARY = 1024
+END_ID = 0  # the token before each document and after the last
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import Tensor
 from nanolm.budget import effective_experts, expected_unused_experts, expected_unused_given, load_imbalance
 from nanolm.model import NanoLM, watch_routers
 
-from .texts.tokenizer import END_ID
+from .recipe import END_ID
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64)
 KINDS = ("digit", "punctuation", "line break", "capitals", "start of a word", "inside a word")

@@ -1,4 +1,1 @@
-"""A student's work: copies of the notebooks, and how answers in them and in exercises/ outlive a new version.
-
-It knows the lessons as they are built. It does not know how: nothing here reads solutions/.
-"""
+"""A student's own folder, `work/`: made, followed, taken answers from and set back, on both tracks."""

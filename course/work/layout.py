@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ..build import MANIFEST
 from ..errors import CourseError
-from ..paths import ROOT, read
+from ..paths import MANIFEST, ROOT, read, work_folder
 
 NOTE, ORIGINALS, BACKUP, KEPT = ".course.json", ".originals", "backup", "kept"
 
@@ -46,7 +45,7 @@ class Work:
                 writing.
         """
         if folder is None:
-            folder = (Path.cwd() if root.name in ("site-packages", "dist-packages") else root) / "work"
+            folder = work_folder(root)
         if not (root / "notebooks").is_dir():
             raise CourseError(f"there are no notebooks in {root}: run this with the course's own folder installed")
         _require_usable(folder, root)

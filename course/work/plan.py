@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .files import Changes
+from ..text.files import Changes
 from .layout import KEPT, NOTE, ORIGINALS, Work
 
 

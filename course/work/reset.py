@@ -3,13 +3,13 @@
 from difflib import get_close_matches
 from pathlib import Path
 
+from ..building.stubs import stub_files
 from ..errors import CourseError
 from ..paths import ROOT, read
 from ..registry import Exercise, Question, find, questions, registry
-from .answers import cut, functions, is_stub, replaced
-from .cells import by_key, is_answered, recognise
-from .exercises import stubs
-from .files import load, parsed, text_of, to_text
+from ..text.answers import cut, functions, is_stub, replaced
+from ..text.cells import by_key, is_answered, recognise
+from ..text.files import load, parsed, text_of, to_text
 from .layout import Work
 from .plan import Plan
 from .tracks import EDITOR, NOTEBOOK
@@ -79,7 +79,7 @@ def _in_editor(plan: Plan, exercise: Exercise) -> None:
     path = plan.work.root / "exercises" / exercise.file
     if not path.is_file():
         return
-    fresh, text = stubs(plan.work.root)[exercise.file], text_of(path)
+    fresh, text = stub_files(plan.work.root)[exercise.file], text_of(path)
     try:
         written = functions(text, plan.work.shown(path))
     except CourseError as error:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ..paths import ROOT, read
-from .files import Changes
+from ..text.files import Changes
 from .layout import Work
 
 

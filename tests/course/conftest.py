@@ -1,9 +1,11 @@
 """What the tests of the tool share."""
 
-import pytest
-from two_versions import repository
+import shutil
 
-from course.build import build_all
+import pytest
+from two_versions import clone, repository
+
+from course.building.build import build_all
 from course.paths import ROOT, write
 
 
@@ -17,7 +19,15 @@ def untouched(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def upstream(tmp_path_factory):
-    """A course in two versions that students have cloned at the first; every test file has one of its own."""
+    """A course in two versions that students have cloned at the first; nobody changes it."""
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
     return repository(tmp_path_factory.mktemp("upstream"))
+
+
+@pytest.fixture(scope="session")
+def cloned(upstream, tmp_path_factory):
+    """A clone at the first version; to be copied, not changed."""
+    return clone(upstream, tmp_path_factory.mktemp("cloned") / "course")

@@ -22,7 +22,8 @@ REGISTRY_HOSTS = [f"{name}.{domain}" for name, domain in [
     ("pypi", "org"), ("pythonhosted", "org"), ("download.pytorch", "org"), ("anaconda", "org"), ("anaconda", "com"),
     ("pypi", "nvidia.com"), ("registry.npmjs", "org"), ("registry.yarnpkg", "com"), ("conda", "io"),
 ]]  # fmt: skip
-NO_SOURCE = {"__pycache__", "node_modules", "build", "dist", "grading", "runs"}
+NO_SOURCE = {"__pycache__", "node_modules", "build", "dist", "runs"}
+PRIVATE = {"work", "grading"}  # at the top: copies of notebooks, with whatever was written there, and submissions
 
 
 def normalised(name):
@@ -38,7 +39,7 @@ def source_files():
     for folder, subfolders, names in os.walk(ROOT):
         hidden = {name for name in subfolders if name.startswith(".") and name not in (".ci", ".github")}
         generated = {name for name in subfolders if name in NO_SOURCE or name.endswith(".egg-info")}
-        students = {"work"} if Path(folder) == ROOT else set()  # copies of notebooks, with whatever was written there
+        students = PRIVATE if Path(folder) == ROOT else set()
         subfolders[:] = sorted(set(subfolders) - hidden - generated - students)
         yield from (Path(folder, name) for name in sorted(names))
 

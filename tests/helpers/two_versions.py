@@ -5,18 +5,16 @@ in another file, `median` is gone.
 """
 
 import json
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from course.build import build
-from course.paths import ROOT
+from course.building.build import build
 from course.registry import homes, registry
 
 LESSON = "week01_sums"
-COPY = f"work/{LESSON}/{LESSON}.ipynb"
+COPY, BUILT = f"work/{LESSON}/{LESSON}.ipynb", f"notebooks/{LESSON}/{LESSON}.ipynb"
 SUMS, AVERAGES = "exercises/arithmetic/sums.py", "exercises/arithmetic/averages.py"
 STUB = "    # Write your code here, in the place of the next line.\n    raise NotYetWritten"
 
@@ -100,7 +98,7 @@ _QUESTION = """# %% [markdown] written="proof" points=3 minutes=10 difficulty=2
 
 def first_version(root: Path) -> None:
     """Write and build the first version of the course."""
-    shutil.copytree(ROOT / "course", root / "course", ignore=shutil.ignore_patterns("__pycache__", "*.json"))
+    (root / "course").mkdir()
     (root / ".gitignore").write_text("/work/\n__pycache__/\n", encoding="utf-8")
     _write(root / "nanolm/arithmetic/__init__.py", '"""Arithmetic."""\n')
     _write(root / "nanolm/arithmetic/sums.py", _HEAD + _DOUBLE + _HALF + _LARGEST + _MEAN + _MEDIAN + _TALLY)
@@ -133,18 +131,19 @@ def git(folder: Path, *arguments: str, check: bool = True) -> str:
 
 def repository(folder: Path) -> Path:
     """Return a repository with both versions, tagged "first" and "second"."""
-    git(folder, "init", "--quiet")
+    git(folder, "init", "--quiet", "--template=")
     for name, write in (("first", first_version), ("second", second_version)):
         write(folder)
         git(folder, "add", "-A")
         git(folder, "commit", "--quiet", "-m", name)
         git(folder, "tag", name)
+    git(folder, "gc", "--quiet")  # one file instead of some two hundred in as many folders, which every clone would get
     return folder
 
 
 def clone(upstream: Path, folder: Path) -> Path:
     """Return a clone at the first version, which knows nothing of the second yet."""
-    git(upstream, "clone", "--quiet", "--branch", "main", str(upstream), str(folder))
+    git(upstream, "clone", "--quiet", "--template=", "--branch", "main", str(upstream), str(folder))
     git(folder, "config", "user.name", "A Student")
     git(folder, "config", "user.email", "student@example.org")
     git(folder, "reset", "--quiet", "--hard", "first")

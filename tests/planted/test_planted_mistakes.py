@@ -6,9 +6,9 @@ import pytest
 from planted.mistakes import MISTAKES
 from planting import planted
 
-from course.implementation import Implementation
+from course.grading.implementation import Implementation
+from course.grading.runner import TESTS, Run, run_test
 from course.paths import read
-from course.runner import TESTS, Run, run_test
 
 _SECONDS = 60  # a mistake may well loop
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from nanolm.config import ModelConfig
-from training.recipe import Recipe
+from training.recipe import END_ID, Recipe
 from training.texts.data import Batches, Windows, join_documents
-from training.texts.tokenizer import END_ID, train_tokenizer
+from training.texts.tokenizer import train_tokenizer
 
 MODEL = ModelConfig(
     vocab_size=300, d_model=16, n_layers=1, n_heads=2, n_kv_heads=1, head_dim=8, d_ff=32, max_positions=64

@@ -4,8 +4,9 @@ import re
 
 import pytest
 
+from training.recipe import END_ID
 from training.texts.problems import problem_documents
-from training.texts.tokenizer import END_ID, END_TOKEN, shared_tokenizer, train_tokenizer
+from training.texts.tokenizer import END_TOKEN, shared_tokenizer, train_tokenizer
 
 TEXTS = ["ANNA\nWhat, ho! who's there?\n\nBEN\nNone but I, none but I.\n", "17 + 25 = 42.\n17 - 5 = 12.\n"] * 20
 

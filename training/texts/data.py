@@ -7,10 +7,9 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from ..recipe import Recipe
+from ..recipe import END_ID, Recipe
 from .corpus import play_documents
 from .problems import problem_documents
-from .tokenizer import END_ID
 
 
 def join_documents(tokenizer: Tokenizer, documents: list[str]) -> np.ndarray:

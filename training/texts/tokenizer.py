@@ -7,13 +7,12 @@ from pathlib import Path
 from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
 from tokenizers.models import BPE
 
+from ..recipe import VOCABULARY
 from ..state import write_atomically
 from .corpus import play_documents
 from .problems import problem_documents
 
-VOCABULARY = 1024
 END_TOKEN = "<|endoftext|>"
-END_ID = 0
 _PROBLEM_DOCUMENTS = 3000
 
 

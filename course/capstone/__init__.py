@@ -1,0 +1,1 @@
+"""A recorded load served by the student's own engine, beside the reference."""

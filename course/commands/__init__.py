@@ -1,0 +1,1 @@
+"""The command `course`, by who types what: a student, an instructor, whoever ends with the capstone."""

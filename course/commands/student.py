@@ -1,0 +1,113 @@
+"""The commands of `course` for a student: start, update, reset, status, collect, doctor."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import CourseError
+from .console import say
+
+app = typer.Typer()
+
+_FOLDER = typer.Argument(help="Your folder; work/ in the course if left out.")
+
+
+@app.command()
+def start(folder: Annotated[Path | None, _FOLDER] = None) -> None:
+    """Copy the notebooks to work/, yours to answer; what is there already stays as it is."""
+    from ..work.start import start as run
+
+    _tell(run(folder))
+
+
+@app.command()
+def update(
+    folder: Annotated[Path | None, _FOLDER] = None,
+    pull: Annotated[bool, typer.Option("--pull", help="Fetch the course's new version with git first.")] = False,
+    old: Annotated[
+        Path | None, typer.Option("--from", help="Take answers from an older course's folder, or a backup.")
+    ] = None,
+) -> None:
+    """Bring corrected lessons in and put your answers back, of notebooks and of exercises/; nothing is thrown away."""
+    if pull and old is not None:
+        raise CourseError("--pull and --from cannot go together: course update --pull first, then --from")
+    from ..update.pull import pull as run_pull
+    from ..update.update import update as run
+
+    _tell(run_pull(folder) if pull else run(folder, old))
+
+
+@app.command()
+def reset(
+    name: Annotated[str, typer.Argument(help="An exercise by number or name, such as 2.4 or apply_rope.")],
+    track: Annotated[str | None, typer.Option(help="Only there: notebook or editor.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Your folder; work/ in the course if left out.")] = None,
+) -> None:
+    """Take an answer out again, so that the exercise is as it was at first; a copy is kept."""
+    from ..work.reset import reset as run
+
+    _tell(run(name, track, folder))
+
+
+@app.command()
+def status(
+    week: Annotated[int | None, typer.Option(help="Only this week.")] = None,
+    impl: Annotated[
+        str | None, typer.Option(help="Only these answers: exercises, nanolm, or a folder; all tracks if left out.")
+    ] = None,
+    folder: Annotated[Path | None, typer.Option(help="Your folder; work/ in the course if left out.")] = None,
+) -> None:
+    """Say which exercises are written, and where, which pass, and what to do next."""
+    from ..grading.implementation import chosen
+    from ..grading.status import show, standings
+    from ..registry import questions, registry
+    from ..work.layout import Work
+    from ..work.tracks import in_words, standings_of
+
+    exercises = [exercise for exercise in registry() if week in (None, exercise.week)]
+    if not exercises and week is not None:
+        raise CourseError(f"week is {week}; there are exercises for weeks {_weeks(registry())}")
+    remarks, words = [], {}
+    with say.status(f"running the tests of {len(exercises)} exercises"):
+        if impl is not None:
+            found = standings(exercises, chosen(impl))
+        else:
+            found, remarks = standings_of(exercises, Work.at(folder))
+            words = in_words(Work.at(folder), [each for each in questions() if week in (None, each.week)])
+    _tell(remarks)
+    show(found, say, words)
+
+
+@app.command()
+def collect(
+    notebooks: Annotated[list[Path], typer.Argument(help="Notebooks with answers; they are read, never run.")],
+    into: Annotated[Path, typer.Option(help="Folder for the answers; exercises to go on in an editor.")],
+) -> None:
+    """Take the answers out of notebooks into a folder that NANOLM_IMPL can name."""
+    from ..work.collect import collect as run
+
+    for line in run(notebooks, into):
+        say.print(line, markup=False)
+    say.print(f"to test them: NANOLM_IMPL={into.as_posix()} python -m pytest", markup=False)
+
+
+@app.command()
+def doctor() -> None:
+    """Look whether this machine and its environment are ready for the course; exit 1 if something has to be done."""
+    from ..work.doctor import examine
+
+    findings = examine()
+    for finding in findings:
+        say.print(str(finding), markup=False)
+    if not all(finding.is_fine for finding in findings):
+        raise typer.Exit(1)
+
+
+def _weeks(exercises: list[Any]) -> str:
+    return ", ".join(map(str, sorted({exercise.week for exercise in exercises})))
+
+
+def _tell(lines: list[str]) -> None:
+    for line in lines:
+        say.print(line, markup=False)

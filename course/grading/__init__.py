@@ -1,0 +1,1 @@
+"""Whose code is tested, by which tests, and what they found."""

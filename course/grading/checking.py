@@ -1,0 +1,117 @@
+"""`check("residual_distribution")` in a notebook: the published tests against the answer that stands in it."""
+
+import contextlib
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..errors import CheckFailed, CourseError, NotYetWritten
+from ..registry import Exercise, find
+from .assembly import YOURS, Part, assembled
+from .implementation import Notebook
+from .outcomes import Outcome
+from .runner import run_exercises
+
+SECONDS = 60
+_SHOWN = 5  # complaints spelled out; more than that hides the first
+
+
+def check(name: str, answers: Mapping[str, Any] | None = None) -> None:
+    """Run the tests of one exercise and print one line when all of them pass.
+
+    Of an exercise of several methods one can be tested alone, before the others are written; that gives no points yet.
+
+    Args:
+        name: "residual_distribution", "4.1", or a single method, "KVCache.update".
+        answers: the namespace with the answer; None means this notebook's.
+
+    Raises:
+        CourseError: no such exercise, or no answer in the notebook.
+        NotYetWritten: the answer is still the line that raises this.
+        CheckFailed: tests failed, a paragraph for each.
+    """
+    exercise = find(name)
+    part = _part(exercise, name)
+    answers = _notebook() if answers is None else answers
+    _require_defined(exercise, answers)
+    run = run_exercises([part], Notebook(answers), SECONDS, brief=True)
+    if run.error:
+        raise CourseError(f"the tests of {exercise.name} could not be run: {run.error}")
+    # A test of several methods at once says nothing about one of them.
+    outcomes = [o for o in run.outcomes if part is exercise or set(o.targets) <= set(part.targets)]
+    failed = [outcome for outcome in outcomes if not outcome.passed]
+    if any(outcome.unwritten for outcome in failed):
+        raise NotYetWritten(
+            f"exercise {exercise.number} {exercise.name} is not written yet: "
+            "put your code in the place of `raise NotYetWritten` in the cell above, and run that cell"
+        )
+    if failed:
+        raise CheckFailed(report(part, failed, len(outcomes)))
+    reward = _count(exercise.points, "point") if part is exercise else f'check("{exercise.name}") tests all of it'
+    print(f"{part.name}: {_count(len(outcomes), 'test')} passed, {reward}")
+
+
+@contextlib.contextmanager
+def your_engine(*names: str, answers: Mapping[str, Any] | None = None) -> Iterator[list[Part]]:
+    """For the length of a `with`, nanolm itself computes with the answers of this notebook.
+
+    Gives a list of parts, one a function or method asked, whose `calls` counts how often the engine has run it. A model
+    made inside the `with` is yours from its table of angles on.
+
+    Args:
+        names: exercises, as `check` calls them.
+        answers: the namespace with the answers; None means this notebook's.
+
+    Raises:
+        CourseError: no such exercise, or no answer in the notebook.
+        NotYetWritten: one of the answers is still the line that raises this.
+    """
+    exercises = [find(name) for name in names]
+    answers = _notebook() if answers is None else answers
+    for exercise in exercises:
+        _require_defined(exercise, answers)
+    with assembled(Notebook(answers), exercises) as parts:
+        for part in parts:
+            if part.whose != YOURS:
+                raise NotYetWritten(f"exercise {part.exercise.number} {part.name}: {part.why}")
+        yield parts
+
+
+def report(exercise: Exercise, failed: list[Outcome], total: int) -> str:
+    """Return a heading and a paragraph for each failed test."""
+    lines = [f"{exercise.name}: {len(failed)} of {_count(total, 'test')} failed"]
+    tests_by_message: dict[str, list[str]] = {}
+    for outcome in failed:
+        tests_by_message.setdefault(outcome.message, []).append(outcome.sentence)
+    for message, sentences in list(tests_by_message.items())[:_SHOWN]:
+        alike = f" (and {len(sentences) - 1} more like it)" if len(sentences) > 1 else ""
+        lines.append(f"- {sentences[0]}{alike}:\n{textwrap.indent(message, '  ')}")
+    if len(tests_by_message) > _SHOWN:
+        lines.append(f"and {len(tests_by_message) - _SHOWN} other complaints; begin with the first")
+    return "\n\n".join(lines)
+
+
+def _part(exercise: Exercise, name: str) -> Exercise:
+    """The exercise, or one method of it, if it has several and `name` is that method's."""
+    asked = [target for target in exercise.targets if name == target]
+    return replace(exercise, name=asked[0], targets=tuple(asked)) if asked and len(exercise.targets) > 1 else exercise
+
+
+def _notebook() -> Mapping[str, Any]:
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    if shell is None:
+        raise CourseError("check looks for the answer in a notebook, and this is none: call check(name, vars())")
+    return shell.user_ns
+
+
+def _require_defined(exercise: Exercise, answers: Mapping[str, Any]) -> None:
+    for name in dict.fromkeys(target.split(".")[0] for target in exercise.targets):
+        if name not in answers:
+            raise CourseError(f"{name} is not defined yet in this notebook: run the cell above, where it is written")
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -1,0 +1,179 @@
+"""What a test found, in words a student can use: a pytest plugin takes it down, test by test."""
+
+import linecache
+import traceback
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import pytest
+
+from ..errors import CourseError, NotYetWritten
+from ..registry import find
+from .implementation import CHOSEN, Implementation
+from .overlay import MARK
+
+_WIDTH = 160  # of a line of pytest's account, which can hold whole tensors
+
+
+class TimeUp(BaseException):
+    """The time limit, raised inside the test that was running; no `except Exception` of an answer can catch it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one test found.
+
+    Attributes:
+        test: its function's name, parameters included.
+        sentence: the name or the docstring as a sentence.
+        passed: whether it ran to its end without a complaint.
+        message: why it failed, without a traceback.
+        unwritten: whether it failed only because the exercise is not written.
+        targets: what it grades, "function" or "Class.method".
+    """
+
+    test: str
+    sentence: str
+    passed: bool
+    message: str
+    unwritten: bool
+    targets: tuple[str, ...]
+
+
+class Collector:
+    """Hands an implementation to a run of pytest, keeps the tests asked for, and takes down what each found.
+
+    Args:
+        implementation: what is tested.
+        targets: keep the tests that grade one of these, "function" or "Class.method".
+        test: instead, keep the test function of this name.
+        brief: once a test has met an unwritten exercise, the others of just the same exercises fail in its words
+            without being run. A student learns no more from them, and random tests take long to fail.
+    """
+
+    def __init__(
+        self,
+        implementation: Implementation,
+        targets: Collection[str] = (),
+        test: str | None = None,
+        brief: bool = False,
+    ) -> None:
+        self.implementation, self.targets, self.test, self.brief = implementation, set(targets), test, brief
+        self.unwritten: dict[tuple[str, ...], NotYetWritten] = {}
+        self.items: list[pytest.Item] = []
+        self.failures: dict[str, BaseException] = {}
+        self.passes: set[str] = set()
+        self.collection_errors: list[str] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        config.stash[CHOSEN] = self.implementation
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        self.items = items[:] = [item for item in items if self._is_asked(item)]
+
+    def _is_asked(self, item: pytest.Item) -> bool:
+        if self.test is not None:
+            return self.test in (item.name, getattr(item, "originalname", None))
+        return not self.targets.isdisjoint(targets_of(item))
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.collection_errors.append(str(report.longrepr))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        known = self.unwritten.get(targets_of(item))
+        if known is not None and self.brief:
+            raise known
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo):
+        if call.excinfo is not None:
+            self.failures.setdefault(item.nodeid, call.excinfo.value)
+            if isinstance(call.excinfo.value, NotYetWritten):
+                self.unwritten.setdefault(targets_of(item), call.excinfo.value)
+            if isinstance(call.excinfo.value, TimeUp):
+                item.session.shouldstop = "the time is up"
+        elif call.when == "call":
+            self.passes.add(item.nodeid)
+        return (yield)
+
+    def outcomes(self, seconds: float) -> list[Outcome]:
+        """Return what each test found; one that never ran has failed."""
+        return [self._outcome(item, seconds) for item in self.items]
+
+    def _outcome(self, item: pytest.Item, seconds: float) -> Outcome:
+        error = self.failures.get(item.nodeid)
+        passed = error is None and item.nodeid in self.passes
+        unwritten = isinstance(error, NotYetWritten)
+        message = "" if passed else message_of(error, item, seconds)
+        return Outcome(item.name, sentence_of(item), passed, message, unwritten, targets_of(item))
+
+    def problem(self, code: int, said: str) -> str:
+        """Return what kept tests from running at all, or nothing; `code` and `said` are what pytest ended with."""
+        if self.collection_errors:
+            return "\n".join(self.collection_errors)
+        if not self.items:
+            return "no test grades it yet" if code == pytest.ExitCode.NO_TESTS_COLLECTED else said
+        return ""
+
+
+def targets_of(item: pytest.Item) -> tuple[str, ...]:
+    """Return what a test grades, "function" or "Class.method"; nothing for an unmarked test."""
+    return tuple(name for mark in item.iter_markers("exercise") for name in mark.args)
+
+
+def unwritten_line(targets: tuple[str, ...], error: NotYetWritten) -> str:
+    """Return the one line about an unwritten exercise: the error's own where it has one, else the registry's."""
+    if str(error).startswith("exercise "):
+        return str(error)
+    try:
+        return find(targets[0]).not_yet_written
+    except (CourseError, IndexError):
+        return str(error)
+
+
+def sentence_of(item: pytest.Item) -> str:
+    """Return the first line of a test's docstring, or its name in words; parameters follow in brackets."""
+    doc = (getattr(getattr(item, "obj", None), "__doc__", None) or "").strip()
+    name, _, parameters = item.name.partition("[")
+    words = doc.splitlines()[0].rstrip(".") if doc else name.removeprefix("test_").replace("_", " ")
+    return f"{words} [{parameters}" if parameters else words
+
+
+def message_of(error: BaseException | None, item: pytest.Item, seconds: float) -> str:
+    """Return why a test failed: the assertion's own message, or the error and the line of the answer it came from."""
+    if error is None:
+        return "this test was not run, because an earlier one was broken off"
+    if isinstance(error, NotYetWritten):
+        return unwritten_line(targets_of(item), error)
+    if isinstance(error, TimeUp):
+        return f"still running after {seconds:g} seconds: look for a loop that does not end{_place(error)}"
+    if isinstance(error, SystemExit):
+        return f"the answer ended the program (sys.exit), which no function here does{_place(error)}"
+    if isinstance(error, pytest.skip.Exception):
+        return f"the test was skipped: {error.msg}"
+    if isinstance(error, pytest.fail.Exception):
+        return str(error.msg)
+    if isinstance(error, AssertionError):
+        return _assertion(str(error)) + _place(error)
+    return f"{type(error).__name__}: {error}{_place(error)}"
+
+
+def _assertion(text: str) -> str:
+    """The message written in the test; pytest's account of the values only where there is no message."""
+    if text.startswith("assert "):
+        return "\n".join(line[:_WIDTH] for line in text.splitlines()[:2])
+    return text.partition("\nassert ")[0] or "an assertion without a message failed"
+
+
+def _place(error: BaseException) -> str:
+    """The answer's own line that the error came through last; nothing if it came from the test."""
+    place = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if MARK in frame.f_globals:
+            source = linecache.getline(frame.f_code.co_filename, line, frame.f_globals).strip()
+            place = f"\n  in {frame.f_code.co_name}, line {line}" + (f": {source}" if source else "")
+    return place

@@ -1,0 +1,1 @@
+"""What notebooks use besides `check`: figures, fair timing, memory counted, the capacity calculator."""

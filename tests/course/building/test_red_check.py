@@ -1,0 +1,120 @@
+"""The red check: untouched work earns nothing anywhere, the solutions earn everything, and the files are as built."""
+
+import os
+import shutil
+from unittest.mock import patch
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from course.building.build import answered, check_build
+from course.building.lesson import lessons
+from course.building.release import run_converter
+from course.grading.implementation import chosen
+from course.grading.runner import run_exercises
+from course.paths import ROOT
+from course.registry import registry
+
+# What nbgrader and its database layer warn about among themselves is no concern of a course.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+LESSONS = [lesson.name for lesson in lessons(ROOT / "solutions")]
+MINUTES = {"week05_quantization": pytest.mark.slow}  # its labs round a whole model many times
+
+
+def test_every_built_file_matches_its_source():
+    assert check_build() == []
+    if answers := answered():
+        pytest.skip(f"all others do; answered here, so not compared: {', '.join(answers)}")
+
+
+# The longest first: what is left over at the end, when other processes have nothing more to do, is short.
+@pytest.mark.parametrize("name", [pytest.param(name, marks=MINUTES.get(name, ())) for name in LESSONS])
+def test_the_whole_solution_runs_without_an_error_and_with_nothing_on_stderr(name, monkeypatch, tmp_path):
+    monkeypatch.setenv("NANOLM_ROUNDS", "1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # week 1 keeps its measurement of the machine there
+    notebook = nbformat.read(ROOT / "solutions" / name / f"{name}.ipynb", as_version=4)
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(ROOT / "solutions" / name)}}).execute()
+    assert complaints(notebook) == []
+
+
+def test_every_graded_test_fails_on_untouched_exercises_as_not_written_in_one_line(untouched):
+    run = run_exercises(registry(), chosen(str(untouched)), seconds=600)
+    assert not run.error and run.outcomes
+    for outcome in run.outcomes:
+        assert not outcome.passed, f"{outcome.test} passes although nothing is written"
+        assert outcome.unwritten, f"{outcome.test} fails, but not as unwritten: {outcome.message}"
+        assert "\n" not in outcome.message and "python -m pytest" in outcome.message
+
+
+@pytest.fixture(scope="module", params=LESSONS)
+def graded(request, tmp_path_factory):
+    """One assignment released, submitted solved and untouched, and autograded by nbgrader: (folder, name)."""
+    name, folder = request.param, tmp_path_factory.mktemp("grading")
+    with patch.dict(os.environ):  # nbgrader's configuration sets some
+        grade(name, folder)
+    return folder, name
+
+
+def grade(name, folder):
+    from nbgrader.converters import Autograde, GenerateAssignment
+
+    shutil.copytree(ROOT / "solutions" / name, folder / "solutions" / name)
+    run_converter(GenerateAssignment, folder, name)
+    for student, work in (("solved", "solutions"), ("untouched", "notebooks")):
+        shutil.copytree(ROOT / work / name, folder / "grading" / "submitted" / student / name)
+        run_converter(Autograde, folder, name, {"CourseDirectory": {"student_id": student}})
+
+
+def grades(folder, name, student):
+    """Return {cell: (score, most points, needs a person)}."""
+    from nbgrader.api import Gradebook
+
+    with Gradebook(f"sqlite:///{(folder / 'grading' / 'gradebook.db').as_posix()}") as gradebook:
+        found = gradebook.find_submission_notebook(name, name, student).grades
+        return {grade.name: (grade.auto_score, grade.max_score, grade.needs_manual_grade) for grade in found}
+
+
+def autograded(folder, name, student):
+    """The notebook as nbgrader ran it."""
+    return nbformat.read(folder / "grading" / "autograded" / student / name / f"{name}.ipynb", as_version=4)
+
+
+def complaints(notebook):
+    """Return every error and everything on stderr, with the cell it came from."""
+    return [
+        f"{cell.source[:200]}\n-> {output.get('evalue') or output.get('text')}"
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if output.output_type == "error" or output.get("name") == "stderr"
+    ]
+
+
+def test_the_solution_earns_every_point_that_a_machine_can_give(graded):
+    found = grades(*graded, "solved")
+    assert found
+    for cell, (score, most, needs_person) in found.items():
+        assert needs_person or score == most, f"{cell} earns {score} of {most}"
+    assert {cell for cell, (_, _, needs_person) in found.items() if not needs_person} >= checks(graded[1])
+
+
+def checks(name):
+    """The grade cells of the lesson's exercises."""
+    return {f"{exercise.slug}-check" for exercise in registry() if name in exercise.notebook}
+
+
+def test_grading_the_solution_goes_without_an_error_and_with_nothing_on_stderr(graded):
+    assert complaints(autograded(*graded, "solved")) == []
+
+
+def test_grading_passes_over_the_labs_and_over_nothing_else(graded):
+    for cell in autograded(*graded, "solved").cells:
+        if cell.cell_type == "code":
+            ran, is_lab = cell.execution_count is not None, "lab" in cell.metadata.get("tags", [])
+            assert ran != is_lab, f"{'run' if ran else 'passed over'}: {cell.source[:100]}"
+
+
+def test_the_released_notebook_earns_nothing(graded):
+    for cell, (score, _, needs_person) in grades(*graded, "untouched").items():
+        assert not needs_person and score == 0, f"{cell} earns {score} untouched"

@@ -1,0 +1,56 @@
+"""The command `course` from outside: what it prints and how it ends."""
+
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+
+from course.paths import ROOT
+
+
+def course(*arguments):
+    """Run `python -m course`, which is the command, and return (exit code, everything printed)."""
+    command = [sys.executable, "-m", "course", *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8")
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("status", "--impl", "nowhere"), "NANOLM_IMPL is 'nowhere', and there is no such package or folder"),
+        (("status", "--week", "99"), "week is 99; there are exercises for weeks 1, 2"),
+        (("adopt", "README.md"), "README.md is no solution notebook"),
+        (("build", "README.md"), "course build --force PATH"),
+        (("start", "README.md"), "README.md is a file; name a folder for your work"),
+        (("update", "notebooks"), "notebooks is a folder of the course itself; name another for your work"),
+        (("update", "--from", "tests"), "tests is no folder of a course or a backup"),
+        (("update", "--pull", "--from", "tests"), "--pull and --from cannot go together"),
+        (("status", "--folder", "README.md"), "README.md is a file"),
+        (("reset", "2.99"), "there is no exercise '2.99'; did you mean 2.9"),
+        (("reset", "apply_rop"), "there is no exercise 'apply_rop'; did you mean apply_rope"),
+    ],
+)
+def test_a_request_that_cannot_be_met_is_one_line_and_exit_code_1(arguments, complaint):
+    code, said = course(*arguments)
+    assert code == 1
+    assert said.startswith("error: ") and complaint in said and "Traceback" not in said
+
+
+def test_collect_names_what_it_took_and_the_command_to_test_it(tmp_path):
+    notebook = "solutions/week04_speculative/week04_speculative.ipynb"
+    code, said = course("collect", notebook, "--into", tmp_path)
+    assert code == 0
+    assert "residual_distribution taken" in said
+    assert f"NANOLM_IMPL={tmp_path.as_posix()} python -m pytest" in said
+
+
+@pytest.mark.parametrize("arguments", [("-h",), ("--help",), ("status", "-h")])
+def test_help_is_asked_for_in_either_way(arguments):
+    code, said = course(*arguments)
+    assert code == 0 and "Usage: python -m course" in said and "--help" in said
+
+
+def test_the_version_is_that_of_the_package():
+    assert course("--version") == (0, f"course {metadata.version('nanolm-course')}\n")

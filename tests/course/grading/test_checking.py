@@ -1,0 +1,130 @@
+"""check(name): the published tests against an answer in a namespace, and what it says of each kind of answer."""
+
+import os
+import signal
+import warnings
+
+import pytest
+from answers import notebook_text
+
+from course import CheckFailed, CourseError, NotYetWritten, check
+from course.grading import checking
+
+RIGHT = notebook_text("speculative.acceptance", "speculative.speedup", "speculative.generate")
+
+
+def notebook(definition=""):
+    """A namespace in which the exercises of these modules are solved, but for what `definition` redefines."""
+    space = {"__name__": "__main__"}
+    exec(RIGHT + "\nfrom course import NotYetWritten\n" + definition, space)
+    return space
+
+
+def residual(body):
+    return notebook(f"def residual_distribution(target_probs, draft_probs):\n    {body}\n")
+
+
+def test_a_right_answer_prints_one_line_and_returns_nothing(capfd):
+    assert check("residual_distribution", notebook()) is None
+    out, err = capfd.readouterr()
+    assert out == "residual_distribution: 6 tests passed, 3 points\n"
+    assert err == ""
+
+
+@pytest.mark.parametrize("name", ["residual_distribution", "4.1"])
+def test_name_and_number_name_the_same_exercise(name, capsys):
+    check(name, notebook())
+    assert capsys.readouterr().out.startswith("residual_distribution: ")
+
+
+def test_one_method_of_an_exercise_is_tested_alone_and_earns_nothing_yet(capsys):
+    space = {"__name__": "__main__"}
+    exec(notebook_text("cache.contiguous"), space)
+
+    def unwritten(self, n):
+        raise NotYetWritten("exercise 2.5 is not written yet")
+
+    space["KVCache"].advance = unwritten
+    check("KVCache.update", space)
+    assert capsys.readouterr().out.endswith(' passed, check("KVCache") tests all of it\n')
+    for name in ("KVCache.advance", "KVCache"):
+        with pytest.raises(NotYetWritten):
+            check(name, space)
+
+
+def test_a_wrong_answer_fails_with_a_paragraph_per_mistake_and_no_traceback():
+    with pytest.raises(CheckFailed) as caught:
+        check("residual_distribution", residual("return (target_probs - draft_probs).clamp(min=0)"))
+    message = str(caught.value)
+    assert message.startswith("residual_distribution: ")
+    assert "residual distribution is the positive part of p minus q scaled to one" in message
+    assert "not normalised: divide max(p - q, 0) by its sum" in message
+    assert "Traceback" not in message and "tests/" not in message and "assert not" not in message
+    assert caught.value._render_traceback_() == [message]
+
+
+def test_an_error_in_the_answer_is_shown_with_its_line():
+    with pytest.raises(
+        CheckFailed, match=r"NameError: name 'nowhere' is not defined\n +in residual_distribution, line \d+"
+    ):
+        check("residual_distribution", residual("return nowhere"))
+
+
+def test_a_wrong_residual_does_not_fail_the_round():
+    check("speculative_round", residual("return 'wrong'"))
+
+
+def test_an_unwritten_answer_is_one_line():
+    with pytest.raises(NotYetWritten) as caught:
+        check("residual_distribution", residual("raise NotYetWritten"))
+    assert str(caught.value).startswith("exercise 4.1 residual_distribution is not written yet: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        ("import sys; sys.exit(0)", "ended the program"),
+        ("raise SystemExit", "ended the program"),
+        ("import pytest; pytest.skip('no')", "was skipped"),
+        ("import pytest; pytest.exit('no', 0)", "was not run"),
+        ("raise KeyboardInterrupt", "was not run|KeyboardInterrupt"),
+        ("import warnings; warnings.warn('hm'); return draft_probs", "UserWarning: hm"),
+    ],
+)
+def test_leaving_early_is_no_pass(body, complaint):
+    with pytest.raises(CheckFailed, match=complaint):
+        check("residual_distribution", residual(body))
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="a check has no time limit where there is no alarm signal")
+def test_an_endless_loop_is_broken_off_and_named(monkeypatch):
+    monkeypatch.setattr(checking, "SECONDS", 1)
+    with pytest.raises(CheckFailed, match="still running after 1 seconds: look for a loop"):
+        check("residual_distribution", residual("while True: pass"))
+
+
+@pytest.mark.parametrize("name", ["residual_distributoin", "speculative.residual_distribution"])
+def test_an_unknown_name_is_met_with_the_nearest(name):
+    with pytest.raises(CourseError, match=f"no exercise '{name}'; did you mean residual_distribution"):
+        check(name, {})
+
+
+def test_a_notebook_without_the_answer_is_told_to_run_its_cell():
+    with pytest.raises(CourseError, match="residual_distribution is not defined yet in this notebook"):
+        check("residual_distribution", {})
+
+
+def test_the_imported_reference_is_not_an_answer():
+    space = {"__name__": "__main__"}
+    exec("from nanolm.speculative import residual_distribution", space)
+    with pytest.raises(CheckFailed, match="nanolm's own, imported"):
+        check("residual_distribution", space)
+
+
+def test_a_check_works_in_any_folder_and_writes_nothing_there(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    filters = list(warnings.filters)
+    check("residual_distribution", notebook())
+    assert os.listdir(tmp_path) == []
+    assert warnings.filters == filters, "the student's warnings settings must stay"

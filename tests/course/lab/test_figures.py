@@ -1,0 +1,59 @@
+"""The drawing of a batch's slots: what each bar stands for."""
+
+import matplotlib.pyplot as plt
+import pytest
+
+from course.lab.figures import LINES, draw_timeline, image_html
+from nanolm.workload import ServingRun
+
+
+@pytest.fixture
+def drawn():
+    figs = []
+
+    def draw(*arguments, **options):
+        figs.append(draw_timeline(*arguments, **options))
+        return figs[-1].axes[0]
+
+    yield draw
+    for fig in figs:
+        plt.close(fig)
+
+
+STATIC = ServingRun(((0, 1), (0, None), (0, None), (0, None), (2, 3)), 2, (0,) * 4)
+
+
+def test_draw_timeline_has_a_bar_for_each_stretch_of_a_slot(drawn):
+    bars = [(bar.get_x(), bar.get_width(), bar.get_hatch()) for bar in drawn(STATIC).patches]
+    assert bars == [(0, 4, None), (4, 1, None), (0, 1, None), (1, 3, "////"), (4, 1, None)]
+
+
+def test_draw_timeline_numbers_its_requests_and_names_its_slots(drawn):
+    ax = drawn(STATIC, "Static")
+    assert [text.get_text() for text in ax.texts] == ["0", "2", "1", "3"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["slot 0", "slot 1"]
+    assert ax.get_title(loc="left") == "Static" or ax.get_title() == "Static"
+    assert ax.get_ylim()[0] > ax.get_ylim()[1], "slot 0 is on top"
+
+
+def test_draw_timeline_gives_a_request_the_same_colour_in_every_run(drawn):
+    continuous = ServingRun(((0, 1), (0, 2)), 2, (0,) * 3)
+    edges = [[bar.get_edgecolor() for bar in drawn(run).patches] for run in (STATIC, continuous)]
+    assert edges[0][1] == edges[1][2] == plt.matplotlib.colors.to_rgba(LINES[2])
+
+
+def test_draw_timeline_leaves_numbers_out_where_there_is_no_room(drawn):
+    # 64 slots; and a stretch of 1 step in 500.
+    assert not drawn(ServingRun((tuple(range(64)),), 64, (0,) * 64)).texts
+    assert [text.get_text() for text in drawn(ServingRun(((0,), *[(1,)] * 499), 1, (0, 0))).texts] == ["1"]
+
+
+def test_draw_timeline_can_draw_two_runs_to_one_scale(drawn):
+    assert drawn(STATIC).get_xlim() == (0, 5)
+    assert drawn(STATIC, n_steps=8).get_xlim() == (0, 8)
+
+
+def test_draw_timeline_of_nothing_is_an_empty_drawing(drawn):
+    ax = drawn(ServingRun((), 2, ()))
+    assert not ax.patches
+    assert image_html(ax.figure, "nothing").startswith('<img alt="nothing"')
