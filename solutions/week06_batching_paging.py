@@ -625,7 +625,7 @@ print(f"sized by the mean, it is too small {share[at_mean]:.0%} of the time; you
 #
 # The budget, `max_tokens_per_step`, bounds the length of a pass, since everybody in it waits for all of it. Decoding
 # requests come first, with one token each. What is left goes to prompts, in chunks if need be (Agrawal 2023). All tokens
-# of a pass lie one behind the other in one row (`nanolm/engine/varlen_batch.py`: a batch of variable lengths), so a prompt's chunk
+# of a pass lie one behind the other in one row (`nanolm/varlen/varlen_batch.py`: a batch of variable lengths), so a prompt's chunk
 # and others' single tokens share one loading of the weights.
 #
 # **By hand.** A budget of 8 tokens a pass. a has a prompt of 5, b one of 9, both want 3 tokens.

@@ -2,8 +2,8 @@
 
 One question answered by many functions of `memory`, `decode_batch` and `roofline`; the arithmetic is theirs. The speeds
 are what the chips could do at best, and several GPUs count as one that is as many times larger and faster: what they
-say to each other costs time that is not counted. `nanolm size` prints the answer, `course.lab.calculator` puts sliders to
-it.
+say to each other costs time that is not counted. `nanolm size` prints the answer, and `course.lab.calculator` puts
+sliders to it.
 """
 
 from dataclasses import dataclass, replace

@@ -25,6 +25,7 @@ _N_SPLITS = 4
 # A group costs every layer a dozen operations more, the time of as many bytes of padding: measured on a CPU with the
 # shipped target, reckoned on a GPU (60 µs of launches at 1 TB/s).
 _GROUP_BYTES = {"cpu": 1 << 18, "cuda": 1 << 26}
+_SMALL = 1 << 17  # bytes: so little memory costs nothing to take anew
 _LONGER = 1.5  # rows less unequal than this stay together; so there are few groups, however many lengths
 
 
@@ -87,9 +88,11 @@ class PagedRows(KVCache):
         pasts = [each.past - first * pool.block_size for each, first in zip(segments, firsts, strict=True)]
         self.capacity = max(pasts) + self.T  # of the longest row, this pass included
         self.tables = self._tables([segment.table for segment in segments], firsts)
-        self.lengths = (torch.tensor(pasts) + self.T).to(self.tables.device)
-        self._by_kernel = fast is not None and fast.kernel and self.T == 1 and window is None
-        self._mask = None if self._by_kernel else self._mask_of(pasts)
+        by_kernel = fast is not None and fast.kernel and self.T == 1 and window is None
+        self._lengths = torch.tensor(pasts, device=self.tables.device) + 1 if by_kernel else None
+        self._mask = None if by_kernel else self._mask_of(pasts)
+        n_bytes = self.tables.numel() * pool.block_bytes // len(pool.pools)  # that a layer gathers
+        self._scratch = fast.scratch if fast is not None and n_bytes > _SMALL else None
 
     def _tables(self, tables: Sequence[BlockTable], firsts: Sequence[int]) -> Tensor:
         n_blocks = blocks_for(self.capacity, self.pool.block_size)
@@ -123,7 +126,7 @@ class PagedRows(KVCache):
         self, layer: int, k: Float[Tensor, "B K T H"], v: Float[Tensor, "B K T U"]
     ) -> tuple[Float[Tensor, "B K S H"], Float[Tensor, "B K S U"]]:
         """Return each row's blocks in order, cut behind the longest row; the batch has written k and v there before."""
-        keys, values = self.pool.read(layer, self.tables, self._fast.scratch if self._fast else None)
+        keys, values = self.pool.read(layer, self.tables, self._scratch)
         return keys[:, :, : self.capacity], values[:, :, : self.capacity]
 
     def attend(
@@ -135,9 +138,9 @@ class PagedRows(KVCache):
         scale: float | None = None,
     ) -> Float[Tensor, "B N T U"]:
         """As KVCache.attend; one token a row on a GPU by the kernel that follows the tables: nothing is gathered."""
-        if self._by_kernel:
+        if self._lengths is not None:
             keys, values = self.pool.pools[layer]
-            return paged_attention(q, keys, values, self.tables, self.lengths, _N_SPLITS, scale)
+            return paged_attention(q, keys, values, self.tables, self._lengths, _N_SPLITS, scale)
         return super().attend(layer, q, k, v, scale)
 
     def mask(self, T: int) -> Tensor | None:

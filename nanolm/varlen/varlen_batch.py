@@ -22,6 +22,8 @@ from ..paging.table_rows import TableRows
 from ..window.block_tables import GroupedTables, tables_of
 from .paged_rows import PagedRows, Segment, Shortcuts, groups_of
 
+_FEW_BLOCKS = 512  # are made into a tensor anew in less time than it takes to see which of them are new
+
 
 class VarlenBatch:
     """The tensors of a pass over many requests, made once and used by every layer; to the model, a cache of one row.
@@ -73,8 +75,11 @@ class VarlenBatch:
         self._slots = slots[0].split(n)
 
     def _shortcuts(self, segments: Sequence[Segment], tables: TableRows | None) -> Shortcuts:
+        block_tables = [table for segment in segments for table in tables_of(segment.table)]
+        if sum(len(table.blocks) for table in block_tables) < _FEW_BLOCKS:
+            tables = None
         if tables is not None:
-            tables.update([table for segment in segments for table in tables_of(segment.table)])
+            tables.update(block_tables)
         # Asked once, not in every layer. The kernel takes one query a row, and numbers, not codes.
         for_kernel = self.pool.is_plain and any(len(segment.tokens) == 1 for segment in segments)
         return Shortcuts(tables, Scratch(), for_kernel and uses_triton(None, pool=self.pool.pools[0]))

@@ -367,7 +367,7 @@ _PLANTED = [
         "refused drafted tokens are held still",
     ),
     (
-        "engine/paged_rows.py",
+        "varlen/paged_rows.py",
         "the mask hides a position too many",
         "positions > last_seen",
         "positions >= last_seen",
@@ -375,7 +375,7 @@ _PLANTED = [
         "one position too many",
     ),
     (
-        "engine/paged_rows.py",
+        "varlen/paged_rows.py",
         "the mask hides a position too few",
         "positions > last_seen",
         "positions > last_seen + 1",
@@ -383,7 +383,7 @@ _PLANTED = [
         "length off by one in the mask",
     ),
     (
-        "engine/varlen_batch.py",
+        "varlen/varlen_batch.py",
         "wrong group's table",
         "        self._sizes = [",
         "        first = self._rows[0][0].tables\n"
@@ -395,7 +395,7 @@ _PLANTED = [
         "wrong group's table",
     ),
     (
-        "engine/paged_rows.py",
+        "varlen/paged_rows.py",
         "filled up with block 0",
         "*row[-1:] * (n_blocks",
         "*[0] * (n_blocks",

@@ -18,6 +18,15 @@ MODEL, LATENT = tiny_model(), tiny_latent_model()
 V = MODEL.config.vocab_size
 
 
+@pytest.fixture(autouse=True, scope="module")
+def no_pass_is_too_small():
+    """What is for speed is used in passes of few blocks too, in which it would cost more than it saves."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nanolm.varlen.varlen_batch._FEW_BLOCKS", 0)
+        patch.setattr("nanolm.varlen.paged_rows._SMALL", 0)
+        yield
+
+
 def off_by(actual, expected):
     """Largest difference, relative to the largest number expected; NaN counts as infinite."""
     return ((actual - expected).abs().max() / expected.abs().max()).nan_to_num(float("inf")).item()
@@ -290,3 +299,11 @@ def test_block_tables_kept_from_pass_to_pass_give_the_same_scores_to_the_last_bi
         segments = [Segment(text[past : past + T + step], past, table) for text, table, past, T in texts]
         segments = pool.rng.sample(segments, pool.rng.randint(1, len(segments)))
         assert torch.equal(pool.run(*segments, tables=rows), pool.run(*segments)), "another's block, or an older one"
+
+
+@pytest.mark.parametrize(("few", "kept"), [(9, 0), (8, 2)])
+def test_few_blocks_are_made_into_a_tensor_anew(monkeypatch, few, kept):
+    monkeypatch.setattr("nanolm.varlen.varlen_batch._FEW_BLOCKS", few)
+    pool, rows = Pool(4), TableRows()
+    segments = [Segment(text, 0, table) for text, table in (pool.text(15), pool.text(14))]  # 8 blocks
+    assert torch.equal(pool.run(*segments, tables=rows), pool.run(*segments)) and rows.n_rows == kept
