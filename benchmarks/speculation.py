@@ -29,8 +29,8 @@ from nanolm.speculative import (
     speculative_speedup,
 )
 
-from .prompts import BY_KIND
 from .tools import machine, report
+from .tools.prompts import BY_KIND
 
 TEMPERATURES = (0.0, 0.7, 1.0)
 GAMMAS = (1, 2, 3, 4, 5, 6, 7, 8)

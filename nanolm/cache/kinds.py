@@ -35,7 +35,7 @@ def cache_classes(kind: CacheKind) -> CacheClasses:
         ValueError: another kind.
     """
     if kind not in _CLASSES:
-        # A window frees blocks in some layers and not in others, and a block table here is for all layers.
-        windows = "; windows are HybridKVCache's, for one text at a time" if kind in ("window", "hybrid") else ""
+        # How far a layer sees is another question than how its numbers are kept.
+        windows = "; windows are HybridKVCache's, and of an engine the option `windows`" if kind in ("window", "hybrid") else ""
         raise ValueError(f"cache_kind is {kind!r}; it must be one of {', '.join(_CLASSES)}{windows}")
     return _CLASSES[kind]

@@ -10,8 +10,8 @@ from tiny_checkpoints import write_checkpoint
 from typer.testing import CliRunner
 
 from benchmarks import against, serving, speculation
-from benchmarks.prompts import PROBLEMS
 from benchmarks.tools import report
+from benchmarks.tools.prompts import PROBLEMS
 from course.paths import ROOT
 from nanolm.speculative import expected_tokens_per_round
 

@@ -151,7 +151,7 @@ TRAINING = House(
 BENCHMARKS = House(
     "benchmarks",
     rooms=(
-        *("tools", "prompts", "kernel_cases", "kernels", "against", "decode", "speculation", "serving"),
+        *("tools", "kernel_cases", "kernels", "against", "decode", "speculation", "serving", "load"),
         *("quantized_decode", "quantized_linear", "quantization_quality", "prediction", "cuda_graphs"),
     ),
     knows=("nanolm", "course", "training"),

@@ -29,7 +29,7 @@ def test_the_engine_writes_the_same_with_the_paged_kernel(chosen, monkeypatch):
     model = tiny_model().float()
     called = []
     original = paged_rows.paged_attention
-    monkeypatch.setattr("nanolm.engine.paged_rows.paged_attention", lambda *a: called.append(a) or original(*a))
+    monkeypatch.setattr("nanolm.varlen.paged_rows.paged_attention", lambda *a: called.append(a) or original(*a))
     with_kernel = answers(model)
     assert called, "no decode pass went through the kernel"
     kernels.set_backend("torch")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from refusal import assert_refuses
 from tiny_models import tiny_config, tiny_model
 
-from nanolm.varlen import Segment, VarlenBatch
 from nanolm.paging import BlockAllocator, TableRows
+from nanolm.varlen import Segment, VarlenBatch
 from nanolm.window import (
     HOLE,
     GroupedTables,

@@ -31,7 +31,8 @@ from nanolm.speculative import ModelDraft, PromptLookupDraft
 from nanolm.model import watch_routers
 from nanolm.attention import flash_attention, split_k_attention
 from nanolm.mla import LatentLM
-from nanolm.engine import Engine, Segment, VarlenBatch
+from nanolm.engine import Engine
+from nanolm.varlen import Segment, VarlenBatch
 from nanolm.paging import BlockAllocator, TableRows
 from nanolm.sampling import SamplingParams
 from nanolm.speculative import Session

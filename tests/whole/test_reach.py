@@ -51,7 +51,7 @@ STUDIES = {
         "flash_attention",
         "split_k_attention",
     ),
-    "windows, which wait for block tables per layer": ("window/",),
+    "windows in a ring, for one text: an engine gives back the blocks behind them": ("WindowKVCache.",),
 }
 # Commit f79872d, whose engine had a forward pass of its own, counted the same way over its 104 targets: by the default
 # engine, sampled, and by nine configurations together (draft, look-up, int8, a small pool, 8 and 4 bits, a mixture).
@@ -140,6 +140,7 @@ CONFIGURATIONS = {
     "plain, 4-bit weights": lambda: quantize_and_serve(4, group_size=32),
     "plain, 8-bit weights, a scale a matrix": lambda: quantize_and_serve(8, per_tensor=True),
     "plain, mixture of experts": lambda: serve(model_of("mixture"), plain=True),
+    "plain, windows": lambda: serve(windows=[None, 64, 64, 64] * 3, plain=True),
     "latent attention, latent draft": lambda: serve(latent_of(0), draft=latent_of(1)),
     "two replicas, routed by prefix": serve_with_two_replicas,
     "no engine: one request at a time": one_at_a_time,
