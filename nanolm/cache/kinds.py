@@ -36,6 +36,7 @@ def cache_classes(kind: CacheKind) -> CacheClasses:
     """
     if kind not in _CLASSES:
         # How far a layer sees is another question than how its numbers are kept.
-        windows = "; windows are HybridKVCache's, and of an engine the option `windows`" if kind in ("window", "hybrid") else ""
+        is_window = kind in ("window", "hybrid")
+        windows = "; windows are HybridKVCache's, and of an engine the option `windows`" if is_window else ""
         raise ValueError(f"cache_kind is {kind!r}; it must be one of {', '.join(_CLASSES)}{windows}")
     return _CLASSES[kind]

@@ -138,6 +138,19 @@ def test_a_pass_of_the_draft_serves_all_requests(monkeypatch):
     assert passes == [4, 4, 4]
 
 
+def test_a_draft_goes_on_behind_what_was_kept():
+    # A draft that is often wrong: 3 tokens a pass are drafted all the same, as long as 3 could be used.
+    engine = engine_of(draft=OTHER, gamma=3, max_running=1)
+    request = engine.request(engine.add_request(COMMON[:5], 20, SAMPLED, 0))
+    engine.step()
+    while engine.has_work:
+        n_usable = min(3, request.n_left - 1)
+        engine.step()
+        n_drafted = engine.records[-1].n_drafted_tokens
+        assert n_drafted == n_usable, f"{n_drafted} drafted and {n_usable} asked for: does it count what was refused?"
+    assert engine.metrics.acceptance_rate < 0.9, "it is never wrong, so this shows nothing"
+
+
 def test_the_draft_reads_what_the_prefix_cache_holds_only_once():
     engine = engine_of(draft=OTHER, gamma=2)
     prompt = COMMON[:13]

@@ -268,10 +268,10 @@ _PLANTED = [
         "in its n_prefix_tokens",
     ),
     (
-        "engine/scheduler.py",
+        "engine/admission.py",
         "a whole prompt found and nothing left to run",
-        "limit=len(request.tokens) - 1)",
-        "limit=len(request.tokens))",
+        "self.prefix.match(request.tokens, limit=len(request.tokens) - 1)",
+        "self.prefix.match(request.tokens, limit=len(request.tokens))",
         "test_admit_runs_something_of_a_prompt_that_is_wholly_in_the_prefix_cache",
         "nothing is left to run",
     ),
@@ -284,7 +284,7 @@ _PLANTED = [
         "one that waits holds nothing",
     ),
     (
-        "engine/scheduler.py",
+        "engine/admission.py",
         "the cache evicted in vain",
         "if missing > 0 and self.prefix is not None and self.prefix.n_evictable >= missing:\n"
         "            self.prefix.evict(missing)",
@@ -294,7 +294,7 @@ _PLANTED = [
         "lost in vain",
     ),
     (
-        "engine/scheduler.py",
+        "engine/admission.py",
         "more evicted than needed",
         "self.prefix.evict(missing)",
         "self.prefix.evict(n_blocks)",
@@ -353,8 +353,8 @@ _PLANTED = [
     (
         "engine/scheduler.py",
         "a prompt before those that decode",
-        "budget if request.is_decoding else min(budget, for_prompts))",
-        "budget)",
+        "[request for request in self.running if request.is_decoding]:",
+        "list(self.running):",
         "test_decoding_requests_never_wait_for_a_prompt",
         "had to wait",
     ),
@@ -403,12 +403,12 @@ _PLANTED = [
         "filled up with another's block",
     ),
     (
-        "engine/engine.py",
-        "rng shared between requests",
-        "next(self._ids), Rng(seed), ",
-        "next(self._ids), self.__dict__.setdefault('rng', Rng(seed)), ",
-        "test_two_requests_with_one_seed_write_one_text",
-        "rng shared between requests",
+        "engine/intake.py",
+        "one seed for all requests",
+        "= Rng(seed), seed is not None",
+        "= Rng(1), seed is not None",
+        "test_requests_with_other_rules_are_served_in_one_pass",
+        "is its rng",
     ),
     (
         "engine/engine.py",
@@ -429,12 +429,12 @@ _PLANTED = [
         "hold NaN or infinity",
     ),
     (
-        "engine/model_runner.py",
+        "engine/scheduler.py",
         "a draft that remembers refused tokens",
-        "            source.truncate(min(request.n_computed, source.length))\n",
+        "        request.n_draft_computed = min(request.n_draft_computed, n_computed)\n",
         "",
-        "test_a_pass_that_raises_can_be_repeated",
-        "tokens were given",
+        "test_a_draft_goes_on_behind_what_was_kept",
+        "what was refused",
     ),
 ]
 
