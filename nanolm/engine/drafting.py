@@ -9,6 +9,7 @@ one budget of memory is for both, and what shares, copies, preempts and evicts b
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -179,19 +180,22 @@ class ModelDrafts(NoDrafts):
 
     def _draw(self, going: list[Request], logits: Tensor) -> list[Request]:
         """Draw the next drafted token of each request from its row of logits; return those that can go on."""
-        finite = torch.isfinite(logits.amax(-1)).tolist()
-        for request, right in zip(going, finite, strict=True):
-            if not right:  # drafts are a favour: the request goes on without
-                request.may_draft, request.n_draft_computed = False, 0
+        finite, adjusted = torch.isfinite(logits.amax(-1)).tolist(), {}
+        for row, request in enumerate(going):
+            with suppress(ValueError):  # rules that leave no token are told by the target
+                if finite[row]:
+                    adjusted[request] = _adjusted(request, logits[row])
+                    continue
+            request.may_draft, request.n_draft_computed = False, 0  # drafts are a favour: it goes on without
+            if not finite[row]:
                 self._poisoned.update(request.table.blocks)
-        rows = [i for i, right in enumerate(finite) if right]
-        going = [going[i] for i in rows]
+        going = list(adjusted)
         if not going:
             return []
-        adjusted = torch.stack([_adjusted(request, logits[i]) for request, i in zip(going, rows, strict=True)])
         streams = [TOKENS if request.has_seed else DRAFTS for request in going]
         rng = [r.rng.at(r.n_drawn + len(r.draft), stream) for r, stream in zip(going, streams, strict=True)]
-        drawn, probs = sample_rows(adjusted, [request.sampling for request in going], rng)
+        rows = torch.stack(list(adjusted.values()))
+        drawn, probs = sample_rows(rows, [request.sampling for request in going], rng)
         for request, token, q in zip(going, drawn, probs, strict=True):
             request.draft.append(token)
             if needs_verification(request) and q is not None:

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import index
 
 from .._require import require_count
 from ..model.decoder import NanoLM, check_prompts
@@ -118,13 +119,16 @@ class Intake:
         stop: Stop,
     ) -> Request:
         require_count(1, max_new_tokens=max_new_tokens)
-        check_prompts([prompt], max_new_tokens, self.model.config)
+        tokens = _token_ids(prompt)
+        check_prompts([tokens], max_new_tokens, self.model.config)
+        if not isinstance(sampling, SamplingParams | None):
+            raise ValueError(f"sampling is {sampling!r}; it must be SamplingParams, or None for greedy")
         if stop is not None and not callable(stop):
             raise ValueError(f"stop is {stop!r}; it must be a function of the new tokens, or None")
         sampling = sampling or SamplingParams(temperature=0.0)
         sampling.check_vocabulary(self.model.config.vocab_size)
         ends = sampling.ends(self.model.config.eos_token_ids)
-        return Request(list(prompt), len(prompt), max_new_tokens, sampling, ends, stop)
+        return Request(tokens, len(tokens), max_new_tokens, sampling, ends, stop)
 
     def _enter(self, request: Request, seed: int | None, schedule: Callable[[Request], None]) -> None:
         """Number a request and give it what is the engine's to give, if the scheduler takes it."""
@@ -132,3 +136,11 @@ class Intake:
         schedule(request)
         request.id = next(self._ids)
         self._requests[request.id] = request
+
+
+def _token_ids(prompt: Sequence[int]) -> list[int]:
+    """Return the prompt as a list of ints; one 2.5 in it would break the pass of everybody."""
+    try:
+        return [index(token) for token in prompt]
+    except TypeError:
+        raise ValueError(f"prompt is {prompt!r}; it must be a sequence of token ids, whole numbers") from None

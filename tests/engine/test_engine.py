@@ -455,6 +455,67 @@ def test_a_request_that_cannot_be_served_is_refused_and_the_others_are_served(sa
     assert set(ends) == {first, second}
 
 
+@pytest.mark.parametrize(
+    ("says", "change"),
+    [
+        ("prompt", {"prompt": [1, 2.0, 3]}),
+        ("prompt", {"prompt": "abc"}),
+        ("prompt", {"prompt": 7}),
+        ("prompt", {"prompt": [[1, 2]]}),
+        ("max_new_tokens", {"max_new_tokens": 2.5}),
+        ("max_new_tokens", {"max_new_tokens": "4"}),
+        ("sampling", {"sampling": {"temperature": 1.0}}),
+        ("end_tokens", {"sampling": SamplingParams(end_tokens=[3, 99])}),
+        ("stop_token_ids", {"sampling": SamplingParams(stop_token_ids=(11,))}),
+        ("logit_bias", {"sampling": SamplingParams(logit_bias={11: 1.0})}),
+        ("seed", {"seed": 1.5}),
+        ("seed", {"seed": "1"}),
+        ("stop", {"stop": "\n"}),
+    ],
+)
+def test_what_would_break_everybody_s_pass_is_refused_at_the_door(says, change):
+    engine = engine_of()
+    first = engine.add_request([1, 2, 3], 6, ENDLESS)
+    engine.step()
+    arguments = {"prompt": [1, 2], "max_new_tokens": 4, "sampling": ENDLESS, **change}
+    assert_refuses(says, lambda: engine.add_request(**arguments))
+    assert run(engine)[0][first] == alone([1, 2, 3], 6)[1:]
+
+
+def test_a_prompt_may_be_any_sequence_of_whole_numbers():
+    prompts = [1, 2, 3], (1, 2, 3), torch.tensor([1, 2, 3]), range(1, 4)
+    assert all(engine_of().generate([prompt], 3, ENDLESS) == [alone([1, 2, 3], 3)] for prompt in prompts)
+
+
+@pytest.mark.parametrize("draft", [None, OTHER, "prompt-lookup"])
+def test_rules_that_leave_no_token_end_their_own_request(draft):
+    engine = engine_of(draft=draft, adaptive=False)
+    nothing = SamplingParams(1.0, logit_bias={token: -math.inf for token in range(V)}, end_tokens=())
+    ids = [engine.add_request([1, 2, 3], 4, sampling, seed=0) for sampling in (nothing, ENDLESS)]
+    texts, ends = run(engine)
+    assert ends[ids[0]].finish_reason == "error" and "logit_bias" in ends[ids[0]].error
+    assert texts[ids[1]] == alone([1, 2, 3], 4)
+
+
+def test_log_probabilities_come_with_the_tokens_they_are_of():
+    # Of the model itself, before temperature and top-k; with more asked for than the vocabulary has, all of it.
+    sampling = SamplingParams(0.7, top_k=3, logprobs=20, end_tokens=())
+    for options in ({}, {"draft": MODEL, "adaptive": False}, {"plain": True}):
+        engine = engine_of(**options)
+        i = engine.add_request([1, 2, 3], 5, sampling, seed=4)
+        got, text = [], [1, 2, 3]
+        while engine.has_work:
+            for output in engine.step():
+                got += zip(output.tokens, output.logprobs, strict=True)
+        assert len(got) == 5, i
+        for token, told in got:
+            with torch.inference_mode():
+                right = MODEL(torch.tensor([text]))[0, -1].log_softmax(-1)
+            assert told.token == token and math.isclose(told.logprob, right[token].item(), abs_tol=1e-9)
+            assert [other for other, _ in told.top] == right.argsort(descending=True).tolist()
+            text.append(token)
+
+
 def test_generate_refuses_before_anything_runs_and_leaves_nothing_behind():
     engine = engine_of()
     with pytest.raises(ValueError, match="11"):
