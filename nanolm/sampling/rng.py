@@ -18,9 +18,9 @@ from torch import Tensor
 
 from .counter import _block, _number, _steps, _uniforms
 
-# Numbers hashed at once: their arrays stay in a processor's own cache, which is three times faster than memory.
+# Numbers hashed at once: so few that their arrays stay in a processor's own cache.
 _AT_ONCE = 1 << 16
-# Whole exponentials times this power of two: the quotient with the smallest float64 above 0 is then still above 0.
+# Arrival times are taken times this power of two, so that even the smallest float64 over one of them stays above 0.
 _SCALE = 2.0**-600
 
 
