@@ -46,12 +46,13 @@ def _steps(V: int) -> np.ndarray:
     return steps
 
 
-def _uniforms(starts: np.ndarray) -> np.ndarray:
-    """Return a number strictly between 0 and 1 for each block + step, an array that is used up: 53 bits, the last set.
+def _uniforms(starts: np.ndarray, spare: np.ndarray | None = None) -> np.ndarray:
+    """Return a number strictly between 0 and 1 for each block + step: 53 bits, the last one set.
 
     So neither end can come out: its logarithm is neither 0 nor infinite. The values are the odd multiples of 2^-53.
+    `starts` is used up, and `spare`, an array like it, holds the result if it is given.
     """
-    bits, shifted = starts, np.empty_like(starts)
+    bits, shifted = starts, np.empty_like(starts) if spare is None else spare
     for distance, factor in ((30, _FIRST), (27, _SECOND), (31, None)):
         np.right_shift(bits, np.uint64(distance), out=shifted)
         bits ^= shifted

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from .counter import _block, _number, _steps, _uniforms
 
-# Numbers hashed at once: their arrays stay in a processor's own cache, which is three times faster than memory.
+# Numbers hashed at once: so few that their arrays stay in a processor's own cache.
 _AT_ONCE = 1 << 16
-# Whole exponentials times this power of two: the quotient with the smallest float64 above 0 is then still above 0.
+# Arrival times are taken times this power of two, so that even the smallest float64 over one of them stays above 0.
 _SCALE = 2.0**-600
 
 
@@ -95,33 +95,36 @@ def draw_rows(probs: Float[Tensor, "B V"], rng: Sequence[Rng]) -> list[int]:
     blocks = np.array([each._next_block() for each in rng], dtype=np.uint64)
     rows = probs.detach().to("cpu", torch.float64).contiguous().numpy()
     n = max(1, _AT_ONCE // max(1, V))
-    winners = [index for b in range(0, B, n) for index in _race(rows[b : b + n], blocks[b : b + n]).tolist()]
+    # Fresh memory for every few rows would cost more than the arithmetic on it.
+    work = np.empty((2, min(n, B), V), dtype=np.uint64)
+    winners = [i for b in range(0, B, n) for i in _race(rows[b : b + n], blocks[b : b + n], work[:, : B - b])]
     wrong = next((b for b, index in enumerate(winners) if not rows[b, index] > 0), None)
     if wrong is not None:
         raise ValueError(f"probs hold a NaN or nothing above 0 in row {wrong}; an index needs a probability")
     return winners
 
 
-def _race(probs: np.ndarray, blocks: np.ndarray) -> np.ndarray:
-    """The index that arrives first in each row, (b,), from probabilities (b, V) and the rows' blocks (b,).
+def _race(probs: np.ndarray, blocks: np.ndarray, work: np.ndarray) -> list[int]:
+    """The index that arrives first in each row of probabilities (b, V), from the rows' blocks (b,).
 
-    p/E is compared, the largest wins: 0 for p = 0, and nothing overflows.
+    p/E is compared, the largest wins: 0 for p = 0, and nothing overflows. `work` is room for two arrays like probs.
     """
-    V, steps = probs.shape[1], _steps(probs.shape[1])
-    possible = probs.ravel() != 0
-    if 2 * np.count_nonzero(possible) > probs.size:
-        times = _exponentials(blocks[:, None] + steps)
-        return np.divide(probs, times, out=times).argmax(-1)
+    b, V = probs.shape
+    is_possible = probs.ravel() != 0
+    if 2 * np.count_nonzero(is_possible) > probs.size:
+        times = _exponentials(np.add(blocks[:, None], _steps(V), out=work[0]), work[1])
+        return np.divide(probs, times, out=times).argmax(-1).tolist()
     # After top-k or top-p most are 0 and have no need of a number.
-    possible = np.flatnonzero(possible)
+    possible = np.flatnonzero(is_possible)
     rows, ids = np.divmod(possible, V)
-    speeds = np.zeros(probs.shape)
-    speeds.ravel()[possible] = probs.ravel()[possible] / _exponentials(blocks[rows] + steps[ids])
-    return speeds.argmax(-1)
+    speeds = probs.ravel()[possible] / _exponentials(blocks[rows] + _steps(V)[ids])
+    ends = np.searchsorted(rows, np.arange(b), side="right").tolist()
+    pieces = zip([0, *ends], ends, strict=False)
+    return [int(ids[start + speeds[start:end].argmax()]) if start < end else 0 for start, end in pieces]
 
 
-def _exponentials(starts: np.ndarray) -> np.ndarray:
+def _exponentials(starts: np.ndarray, spare: np.ndarray | None = None) -> np.ndarray:
     """Exponentially distributed numbers, times _SCALE, all above 0."""
-    uniform = _uniforms(starts)
+    uniform = _uniforms(starts, spare)
     np.log(uniform, out=uniform)
     return np.multiply(uniform, -_SCALE, out=uniform)

@@ -167,8 +167,8 @@ def test_categorical_never_draws_a_zero(monkeypatch, probs, uniform):
     # Each number alone may be at either end while the others are anywhere.
     uniforms = rng_file._uniforms
 
-    def with_an_extreme(starts):
-        numbers = uniforms(starts)
+    def with_an_extreme(*arrays):
+        numbers = uniforms(*arrays)
         numbers.ravel()[:: 1 + numbers.size % 3] = uniform
         return numbers
 
