@@ -1,11 +1,13 @@
 """The houses: rooms in an order, imports only towards the ground, through inner doors, no room or file too large."""
 
 import ast
+import re
 
 import pytest
 from houses import BENCHMARKS, COURSE, HOUSES, NANOLM, House
 
 from course.building.front_doors import packages
+from course.paths import ROOT, read
 
 MOST_FILES = 13  # of a room, its __init__.py counted
 MOST_LINES = 250
@@ -70,6 +72,19 @@ def test_the_list_of_longer_files_names_files(house):
 
 def test_the_engine_s_rooms_are_those_that_the_build_makes_doors_for():
     assert NANOLM.packages == packages()
+
+
+@pytest.mark.parametrize("house", [NANOLM, COURSE], ids=lambda house: house.name)
+def test_the_plan_of_the_house_shows_every_room(house):
+    plan = "\n".join(re.findall(r"```\n(.*?)```", read(ROOT / "ARCHITECTURE.md"), flags=re.DOTALL))
+    missing = [room for room in house.packages if not re.search(rf"(?m)(^|[·→] ){room}\b", plan)]
+    assert not missing, f"ARCHITECTURE.md shows no {', '.join(missing)} of {house.name}"
+
+
+def test_every_file_that_the_plan_leads_to_is_there():
+    named = re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+\.\w+)?)`", read(ROOT / "ARCHITECTURE.md"))
+    missing = [path for path in named if not ((ROOT / path).exists() or (ROOT / "nanolm" / path).exists())]
+    assert named and not missing, f"ARCHITECTURE.md leads to {', '.join(missing)}"
 
 
 @pytest.mark.parametrize(
