@@ -67,17 +67,6 @@ class SamplingParams:
         """Return the ids that end a text: the stop tokens, and these rules' own end tokens or else the model's."""
         return (*(of_the_model if self.end_tokens is None else self.end_tokens), *self.stop_token_ids)
 
-    def check_vocabulary(self, vocab_size: int) -> None:
-        """Raise a ValueError unless every token that these rules name is one of so many."""
-        named = {
-            "end_tokens": self.end_tokens or (),
-            "stop_token_ids": self.stop_token_ids,
-            "logit_bias": list(dict(self.logit_bias)),
-        }
-        for name, tokens in named.items():
-            if tokens and max(tokens) >= vocab_size:
-                raise ValueError(f"{name} holds token {max(tokens)}; ids run from 0 to {vocab_size - 1}")
-
     def probs(self, logits: Float[Tensor, "... V"]) -> Float[Tensor, "... V"]:
         """Return the distribution that the next token is drawn from: temperature, then top-k, then top-p, then min-p.
 

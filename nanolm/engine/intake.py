@@ -7,6 +7,7 @@ from operator import index
 
 from .._require import require_count
 from ..model.decoder import NanoLM, check_prompts
+from ..sampling.adjust import check_vocabulary
 from ..sampling.params import SamplingParams
 from ..sampling.rng import Rng
 from .metrics import RequestMetrics
@@ -126,8 +127,8 @@ class Intake:
         if stop is not None and not callable(stop):
             raise ValueError(f"stop is {stop!r}; it must be a function of the new tokens, or None")
         sampling = sampling or SamplingParams(temperature=0.0)
-        sampling.check_vocabulary(self.model.config.vocab_size)
         ends = sampling.ends(self.model.config.eos_token_ids)
+        check_vocabulary(sampling, self.model.config.vocab_size, ends)
         return Request(tokens, len(tokens), max_new_tokens, sampling, ends, stop)
 
     def _enter(self, request: Request, seed: int | None, schedule: Callable[[Request], None]) -> None:

@@ -15,10 +15,10 @@ from poison import draft_poison, poisoned_model
 from refusal import assert_refuses
 from tiny_models import tiny_latent_model, tiny_model
 
-from nanolm.engine import Engine, Scheduler
+from nanolm.engine import Engine, Scheduler, drafting, token_choice
 from nanolm.model import NanoLM
 from nanolm.paging import BlockAllocator
-from nanolm.sampling import Rng, SamplingParams
+from nanolm.sampling import Rng, SamplingParams, adjust_rows
 from nanolm.varlen import VarlenBatch
 
 MODEL, OTHER = tiny_model(), tiny_model(1)
@@ -487,14 +487,27 @@ def test_a_prompt_may_be_any_sequence_of_whole_numbers():
     assert all(engine_of().generate([prompt], 3, ENDLESS) == [alone([1, 2, 3], 3)] for prompt in prompts)
 
 
-@pytest.mark.parametrize("draft", [None, OTHER, "prompt-lookup"])
-def test_rules_that_leave_no_token_end_their_own_request(draft):
-    engine = engine_of(draft=draft, adaptive=False)
+def test_rules_that_leave_no_token_are_refused_at_the_door():
     nothing = SamplingParams(1.0, logit_bias={token: -math.inf for token in range(V)}, end_tokens=())
-    ids = [engine.add_request([1, 2, 3], 4, sampling, seed=0) for sampling in (nothing, ENDLESS)]
+    assert_refuses("logit_bias", engine_of().add_request, [1, 2, 3], 4, nothing)
+
+
+@pytest.mark.parametrize("draft", [None, OTHER, "prompt-lookup"])
+@pytest.mark.parametrize("plain", [False, True])
+def test_rules_that_leave_no_token_on_the_way_end_their_own_request(draft, plain, monkeypatch):
+    # The door cannot see it where the model itself forbids a token: here rules that are made to fail behind 5 tokens.
+    def adjust(logits, sampling, text, *others):
+        if len(text) > 4:
+            raise ValueError("nothing is left")
+        return adjust_rows(logits, sampling, text, *others)
+
+    for module in (token_choice, drafting):
+        monkeypatch.setattr(module, "adjust_rows", adjust)
+    engine = engine_of(draft=draft, adaptive=False, plain=plain)
+    ids = [engine.add_request([1, 2, 3], 6, rules, 0) for rules in (SamplingParams(1.0, logit_bias={1: 1.0}), ENDLESS)]
     texts, ends = run(engine)
-    assert ends[ids[0]].finish_reason == "error" and "logit_bias" in ends[ids[0]].error
-    assert texts[ids[1]] == alone([1, 2, 3], 4)
+    assert ends[ids[0]].finish_reason == "error" and "nothing is left" in ends[ids[0]].error
+    assert texts[ids[1]] == alone([1, 2, 3], 6)
 
 
 def test_log_probabilities_come_with_the_tokens_they_are_of():
