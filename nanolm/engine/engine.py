@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from .._require import require_count
 from ..cache.kinds import CacheKind
@@ -131,7 +132,8 @@ class Engine(Intake, BlockingCalls):
     @property
     def metrics(self) -> EngineMetrics:
         """The passes so far, summed up."""
-        parts, prefix, control = {}, self.scheduler.prefix, self.runner.control
+        prefix, control = self.scheduler.prefix, self.runner.control
+        parts: dict[str, Any] = {}
         if prefix is not None:
             parts["hit_rate"] = prefix.statistics.hit_rate
         if control is not None:

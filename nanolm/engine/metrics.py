@@ -7,7 +7,7 @@ after it is counted token by token (inter-token latency, of which TPOT is the me
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .request import Output
@@ -164,7 +164,7 @@ class EngineMetrics:
     is_speculating: bool = False
 
 
-def summary(records: Sequence[StepRecord], max_running: int, **of_the_parts: float) -> EngineMetrics:
+def summary(records: Sequence[StepRecord], max_running: int, **of_the_parts: Any) -> EngineMetrics:
     """Return the sums and means over passes; without any, zeros.
 
     Args:

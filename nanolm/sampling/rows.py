@@ -18,7 +18,8 @@ def sample_rows(
     The tokens are those of `sample_next`, row after row; rows with equal rules are done together. What rules say about
     logits (`adjust_logits`) must have been done.
     """
-    tokens, distributions = [0] * len(rules), [None] * len(rules)
+    tokens = [0] * len(rules)
+    distributions: list[Tensor | None] = [None] * len(rules)
     groups: dict[SamplingParams, list[int]] = {}
     for row, sampling in enumerate(rules):
         groups.setdefault(sampling, []).append(row)

@@ -185,7 +185,7 @@ class GroupedTables(BlockTable):
         """Refused: a prefix cache knows blocks of all layers."""
         raise ValueError(_NO_PREFIX)
 
-    def replace(self, blocks: Sequence[int]) -> None:
+    def replace(self, blocks: Sequence[int], start: int = 0) -> None:
         """Refused: a prefix cache knows blocks of all layers."""
         raise ValueError(_NO_PREFIX)
 
