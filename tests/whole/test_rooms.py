@@ -11,7 +11,7 @@ from course.paths import ROOT, read
 ENGINE = ROOT / "nanolm"
 # From the ground up. A room knows those before it; those of the first row are lone files.
 ROOMS = [
-    *("config", "_require", "_lazy", "_files"),
+    *("config", "batch_invariant", "_require", "_lazy", "_files"),
     *("kernels", "budget", "sampling", "text"),
     *("quantization", "attention"),
     *("paging", "cache", "window"),
