@@ -19,7 +19,6 @@ import typer
 import nanolm
 from nanolm.model import NanoLM, linear_layers, model_bytes, quantize_calibrated, quantize_model
 from nanolm.quantization import awq_linear, gptq_linear
-from nanolm.quantization import matmul as quantized_matmul
 
 from .tools import machine, report
 
@@ -122,8 +121,6 @@ def models_of(model: NanoLM, cases: list[Case], calibration: list[list[int]]) ->
 
 def measure(model_name: str, quick: bool) -> dict[str, Any]:
     """Return all figures as one dictionary of plain numbers."""
-    # The kernels for passes of any length, so that quality is measured with the rounding that decoding has.
-    quantized_matmul.FEW_ROWS = 1 << 30
     about, (model, tokenizer) = machine.describe(), nanolm.load(model_name)
     exam = Exam(tokenizer, quick)
     calibration = calibration_rows(tokenizer, exam.texts, 1 if quick else 24)

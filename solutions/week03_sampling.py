@@ -633,7 +633,8 @@ print(f"a server that writes 2,000 tokens a second sees one every {tokens_per_fl
 # number. When it lies on a border, it jumps by a whole step, 65,536 times as far.
 
 # %%
-from nanolm.model import tile_linear, tree_linear, with_linear
+from nanolm.batch_invariant import tile_linear, tree_linear
+from nanolm.model import with_linear
 
 
 def half(x):
@@ -719,7 +720,7 @@ else:
 # - *Tiles.* `tile_linear` calls the library always with 16 rows, filled up with zeros or cut into pieces. The library sees
 #   one shape and keeps to one order. That is how real batch-invariant kernels work: a fixed tile, never split differently.
 #
-# Both are in `nanolm/model/batch_invariant.py`, a page long. Do they hold?
+# Both are in `nanolm/batch_invariant.py`, a page long. Do they hold?
 
 # %%
 double, _ = load("target", dtype=torch.float64)

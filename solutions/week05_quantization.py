@@ -424,14 +424,15 @@ from nanolm.quantization import plain_matmul  # exercise: plain_matmul
 # tested: 8, 4, 3 and 2 bits with a scale a row and a group, leading dimensions of x, and the result's dtype.
 # why: It runs everywhere, and every fast kernel is tested against it.
 # hint: `codes.split(n)` and `scales.split(n)` give blocks of n rows; how many rows hold DECODED_AT_ONCE weights? For 8
-#   bits the codes are not packed. `F.linear` multiplies with a matrix laid out (out, D); the outputs of the blocks
-#   stand side by side.
+#   bits the codes are not packed. `F.linear` multiplies with a matrix laid out (out, D), `tile_linear` does the same in
+#   tiles; the outputs of the blocks stand side by side.
 
 # %% [markdown]
 # It saves memory, and time only if you are lucky: the processor reads few bytes and then works them up into floats. To
 # gain time, a *kernel* has to read the codes and multiply them without ever writing floats down. torch has two for
-# CPUs, one for 8 bits and one for 4. `QuantizedLinear` in `nanolm/quantization/linear.py` takes the first where it can and
-# falls back to the plain way, `Int4Linear` takes the second.
+# CPUs, one for 8 bits and one for 4. `quantized_matmul` in `nanolm/quantization/matmul.py` decides who computes: the first
+# for a `QuantizedLinear` where it can, else the plain way, and the second for an `Int4Linear`, which keeps its codes as
+# that kernel reads them. The number of rows decides nothing: a token must not come out otherwise in a batch than alone.
 #
 # With a scale for each row such a kernel multiplies x with the *codes* and applies the scale once at the end. With a
 # scale for each group it cannot. Why is the written question at the end.

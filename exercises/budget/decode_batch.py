@@ -5,6 +5,7 @@ from bisect import bisect_right
 
 from .._require import require_count, require_not_negative, require_positive
 from .hardware import Hardware
+from .roofline import decode_seconds_per_token
 
 from course import NotYetWritten
 

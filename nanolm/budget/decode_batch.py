@@ -5,6 +5,7 @@ from bisect import bisect_right
 
 from .._require import require_count, require_not_negative, require_positive
 from .hardware import Hardware
+from .roofline import decode_seconds_per_token
 
 
 def decode_step_time(
@@ -30,8 +31,8 @@ def decode_step_time(
     require_count(1, batch_size=batch_size)
     require_positive(n_params=n_params, weight_bytes=weight_bytes)
     require_not_negative(kv_bytes=kv_bytes)
-    W, P = hardware.bandwidth_bytes_per_second, hardware.peak_flops_per_second
-    return batch_size * kv_bytes / W + max(weight_bytes / W, 2 * n_params * batch_size / P)
+    # One sequence's pass with B times the multiplications and B times the cache: the weights alone are read once.
+    return decode_seconds_per_token(batch_size * n_params, weight_bytes, hardware, batch_size * kv_bytes)
 
 
 def critical_batch(hardware: Hardware, weight_bits: float = 16) -> int:

@@ -135,27 +135,26 @@ class Writer:
         skip_space: leave out spaces at the very beginning.
 
     Attributes:
-        n_tokens: tokens so far, the end token included.
         first: seconds until the first tokens, and how many came at once; None before.
     """
 
     def __init__(self, tokenizer: "Tokenizer", end_tokens: Sequence[int], skip_space: bool = False) -> None:
-        self._decode, self._end_tokens = tokenizer.decoder(), end_tokens
-        self._skip_space, self.n_tokens = skip_space, 0
+        from ..text.detokenizer import IncrementalDetokenizer
+
+        self._text = IncrementalDetokenizer(tokenizer, end_tokens, skip_space=skip_space)
+        self._end_tokens = end_tokens
         self._start = self._latest = time.perf_counter()
         self.first: tuple[float, int] | None = None
 
+    @property
+    def n_tokens(self) -> int:
+        """Tokens so far, the end token included."""
+        return self._text.n_tokens
+
     def write(self, tokens: Sequence[int]) -> None:
         """Print the tokens of one pass; what stands behind an end token is not part of the text."""
-        for token in tokens:
-            self.n_tokens += 1
-            if token in self._end_tokens:
-                break
-            text = self._decode(token)
-            if self._skip_space:
-                text = text.lstrip(" ")
-                self._skip_space = not text
-            print(text, end="", flush=True)
+        n = next((n for n, token in enumerate(tokens, start=1) if token in self._end_tokens), len(tokens))
+        print(self._text.push(tokens[:n]), end="", flush=True)
         self._latest = time.perf_counter()
         if self.first is None:
             self.first = self._latest - self._start, self.n_tokens

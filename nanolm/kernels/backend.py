@@ -33,6 +33,15 @@ def set_backend(backend: Backend) -> Backend:
     return previous
 
 
+def chosen(backend: Backend | None) -> Backend:
+    """Return who is to compute a call; None means what `set_backend` has chosen.
+
+    Raises:
+        ValueError: an unknown backend.
+    """
+    return _switch if backend is None else _known(backend)
+
+
 def uses_triton(backend: Backend | None, beyond: str | None = None, **tensors: Tensor) -> bool:
     """Return whether Triton's kernel is to compute this call; None for `backend` means what `set_backend` has chosen.
 
@@ -44,7 +53,7 @@ def uses_triton(backend: Backend | None, beyond: str | None = None, **tensors: T
         KernelUnavailable: "triton" was chosen, and the kernel cannot run or does not take this.
         ValueError: an unknown backend.
     """
-    backend = _switch if backend is None else _known(backend)
+    backend = chosen(backend)
     if backend == "torch":
         return False
     if backend == "auto" and (_interpreted() or not all(x.is_cuda for x in tensors.values())):

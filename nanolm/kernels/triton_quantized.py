@@ -1,4 +1,4 @@
-"""The kernel of `quantized.quantized_matmul`. A program makes a few outputs for 16 rows and walks along D.
+"""The kernel of `quantization.quantized_matmul`. A program makes a few outputs for 16 rows and walks along D.
 
 Each tile of codes lies within one group, so its scale is applied once, to the tile's sums.
 """

@@ -24,7 +24,7 @@ from torch import Tensor
 from ..budget.hardware import Hardware
 from ..config import ModelConfig
 from ..model.decoder import NanoLM
-from ..quantization.matmul import kernel_matmul
+from ..quantization.matmul import quantized_matmul
 from .device import require_device
 from .measurement import Measurement, OperationCost, Reading, cache_folder, main_memory_bytes, processor_name
 from .prediction import count_operations, decode_step_of, weights_read
@@ -179,7 +179,7 @@ def _reads(matrices: list[Tensor]) -> Callable[[], None]:
 
     def read() -> None:
         for matrix in matrices:
-            kernel_matmul(x, matrix, scales) if is_codes else F.linear(x, matrix)
+            quantized_matmul(x, matrix, scales, 8) if is_codes else F.linear(x, matrix)
 
     return read
 

@@ -9,13 +9,6 @@ _HOMES = {
     "attention": [
         "Attention",
     ],
-    "batch_invariant": [
-        "MultiplyRows",
-        "RowsLinear",
-        "tile_linear",
-        "tree_linear",
-        "with_linear",
-    ],
     "cuda_graphs": [
         "StaticDecoder",
     ],
@@ -60,6 +53,11 @@ _HOMES = {
         "RouterStats",
         "watch_routers",
     ],
+    "rows_linear": [
+        "MultiplyRows",
+        "RowsLinear",
+        "with_linear",
+    ],
     "tiny_decoder": [
         "Generation",
         "TinyCache",
@@ -72,11 +70,6 @@ __getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
     from .attention import Attention as Attention
-    from .batch_invariant import MultiplyRows as MultiplyRows
-    from .batch_invariant import RowsLinear as RowsLinear
-    from .batch_invariant import tile_linear as tile_linear
-    from .batch_invariant import tree_linear as tree_linear
-    from .batch_invariant import with_linear as with_linear
     from .cuda_graphs import StaticDecoder as StaticDecoder
     from .decoder import Layer as Layer
     from .decoder import NanoLM as NanoLM
@@ -103,6 +96,9 @@ if TYPE_CHECKING:
     from .quantize import quantize_model as quantize_model
     from .router_stats import RouterStats as RouterStats
     from .router_stats import watch_routers as watch_routers
+    from .rows_linear import MultiplyRows as MultiplyRows
+    from .rows_linear import RowsLinear as RowsLinear
+    from .rows_linear import with_linear as with_linear
     from .tiny_decoder import Generation as Generation
     from .tiny_decoder import TinyCache as TinyCache
     from .tiny_decoder import TinyDecoder as TinyDecoder

@@ -24,8 +24,12 @@ _HOMES = {
         "channel_scales",
         "shrunken_scales",
     ],
-    "dispatch": [
-        "quantized_matmul",
+    "cpu_kernels": [
+        "int4_kernel_matmul",
+        "int4_kernel_takes",
+        "int8_kernel_matmul",
+        "int8_kernel_takes",
+        "to_int4_kernel",
     ],
     "float8": [
         "FLOAT8",
@@ -51,12 +55,8 @@ _HOMES = {
     "matmul": [
         "DECODED_AT_ONCE",
         "FEW_ROWS",
-        "int4_kernel_matmul",
-        "int4_kernel_takes",
-        "kernel_matmul",
-        "kernel_takes",
         "plain_matmul",
-        "to_int4_kernel",
+        "quantized_matmul",
     ],
     "packing": [
         "pack_bits",
@@ -82,7 +82,11 @@ if TYPE_CHECKING:
     from .awq_rounding import awq_linear as awq_linear
     from .awq_rounding import channel_scales as channel_scales
     from .awq_rounding import shrunken_scales as shrunken_scales
-    from .dispatch import quantized_matmul as quantized_matmul
+    from .cpu_kernels import int4_kernel_matmul as int4_kernel_matmul
+    from .cpu_kernels import int4_kernel_takes as int4_kernel_takes
+    from .cpu_kernels import int8_kernel_matmul as int8_kernel_matmul
+    from .cpu_kernels import int8_kernel_takes as int8_kernel_takes
+    from .cpu_kernels import to_int4_kernel as to_int4_kernel
     from .float8 import FLOAT8 as FLOAT8
     from .float8 import Float8Linear as Float8Linear
     from .float8 import LARGEST_FLOAT8 as LARGEST_FLOAT8
@@ -100,12 +104,8 @@ if TYPE_CHECKING:
     from .linear import SCALE_DTYPE as SCALE_DTYPE
     from .matmul import DECODED_AT_ONCE as DECODED_AT_ONCE
     from .matmul import FEW_ROWS as FEW_ROWS
-    from .matmul import int4_kernel_matmul as int4_kernel_matmul
-    from .matmul import int4_kernel_takes as int4_kernel_takes
-    from .matmul import kernel_matmul as kernel_matmul
-    from .matmul import kernel_takes as kernel_takes
     from .matmul import plain_matmul as plain_matmul
-    from .matmul import to_int4_kernel as to_int4_kernel
+    from .matmul import quantized_matmul as quantized_matmul
     from .packing import pack_bits as pack_bits
     from .packing import pack_nibbles as pack_nibbles
     from .packing import unpack_bits as unpack_bits

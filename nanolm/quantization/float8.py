@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ..batch_invariant import tile_linear
 from .absmax import check_finite
 
 FLOAT8 = torch.float8_e4m3fn
@@ -53,8 +54,11 @@ def multiply_float8(rows: Tensor, row_scales: Tensor, weights: Tensor, scales: T
 
 
 def simulate_float8(rows: Tensor, row_scales: Tensor, weights: Tensor, scales: Tensor) -> Tensor:
-    """Return the same product, (n, out), of the same rounded numbers, widened to float32 before they are multiplied."""
-    return rows.float() @ weights.float().T * row_scales * scales.T
+    """Return the same product, (n, out), of the same rounded numbers, widened to float32 before they are multiplied.
+
+    A row has the same bits in any batch (`tile_linear`).
+    """
+    return tile_linear(rows.float(), weights.float()) * row_scales * scales.T
 
 
 class Float8Linear(nn.Module):

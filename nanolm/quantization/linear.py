@@ -10,16 +10,8 @@ from jaxtyping import Float, Int8
 from torch import Tensor, nn
 
 from .absmax import dequantize, quantization_error, quantize, quantize_tensor
-from .dispatch import quantized_matmul
-from .matmul import (
-    FEW_ROWS,
-    int4_kernel_matmul,
-    int4_kernel_takes,
-    kernel_matmul,
-    kernel_takes,
-    plain_matmul,
-    to_int4_kernel,
-)
+from .cpu_kernels import int4_kernel_takes, to_int4_kernel
+from .matmul import quantized_matmul
 from .packing import pack_bits, unpack_bits
 
 # Two bytes a scale, with float32's range: no row is too small for it.
@@ -103,13 +95,7 @@ class QuantizedLinear(nn.Module):
         """Return x · Ŵᵀ + bias in x's dtype."""
         if self.channel_scales is not None:
             x = x / self.channel_scales.to(x.dtype)
-        weights = (self.codes, self.scales, self.bits)
-        if not self.fast:
-            y = plain_matmul(x, *weights)
-        elif x.is_cuda and self.bits in (8, 4) and x.numel() <= FEW_ROWS * self.in_features:
-            y = quantized_matmul(x, *weights)
-        else:
-            y = kernel_matmul(x, *weights) if kernel_takes(x, *weights) else plain_matmul(x, *weights)
+        y = quantized_matmul(x, self.codes, self.scales, self.bits, self.fast)
         return y if self.bias is None else y + self.bias
 
     def extra_repr(self) -> str:
@@ -146,5 +132,5 @@ class Int4Linear(nn.Module):
         """Return x · Ŵᵀ + bias in x's dtype, rounded to bfloat16 on the way."""
         if self.channel_scales is not None:
             x = x / self.channel_scales.to(x.dtype)
-        y = int4_kernel_matmul(x, self.blocks, self.pairs)
+        y = quantized_matmul(x, self.blocks, self.pairs, 4)
         return y if self.bias is None else y + self.bias

@@ -58,10 +58,7 @@ def test_the_prediction_benchmark_says_what_it_predicted_before_it_measures(tmp_
     assert figures["rows"][0]["bytes"] > figures["rows"][1]["bytes"]
 
 
-def test_the_quality_benchmark_measures_every_case(tmp_path, monkeypatch):
-    from nanolm.quantization import matmul as quantized_matmul
-
-    monkeypatch.setattr(quantized_matmul, "FEW_ROWS", quantized_matmul.FEW_ROWS)  # which the benchmark raises
+def test_the_quality_benchmark_measures_every_case(tmp_path):
     figures, printed = run(quantization_quality, tmp_path, "--model", checkpoint(tmp_path))
     names = ["float32", "bfloat16", "8 row plain", "3 row plain", "3 row gptq", "3 row awq"]
     assert [row["weights"] for row in figures["rows"]] == names

@@ -108,7 +108,7 @@ def _packages_of(node: ast.Import | ast.ImportFrom) -> set[str]:
 NANOLM = House(
     "nanolm",
     rooms=(
-        *("config", "_require", "_lazy", "_files"),
+        *("config", "batch_invariant", "_require", "_lazy", "_files"),
         *("kernels", "budget", "sampling", "text"),
         *("quantization", "attention"),
         *("paging", "cache", "window"),

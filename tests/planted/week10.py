@@ -1,6 +1,7 @@
 """Week 10, the price of a token."""
 
-STEP = "return batch_size * kv_bytes / W + max(weight_bytes / W, 2 * n_params * batch_size / P)"
+STEP = "return decode_seconds_per_token(batch_size * n_params, weight_bytes, hardware, batch_size * kv_bytes)"
+CHIP = "W, P = hardware.bandwidth_bytes_per_second, hardware.peak_flops_per_second; "
 NUMBERS = "test_decode_step_llama3_h100_batch_32_numbers"
 BEYOND = "test_decode_step_time_of_1000_sequences_is_arithmetic_plus_caches"
 CRITICAL = "return int(weight_bits / 8 * hardware.peak_flops_per_second // (2 * hardware.bandwidth_bytes_per_second))"
@@ -16,7 +17,7 @@ _MISTAKES = [
         "step: the cache read once for the whole batch",
         "budget/decode_batch.py",
         STEP,
-        "return kv_bytes / W + max(weight_bytes / W, 2 * n_params * batch_size / P)",
+        CHIP + "return kv_bytes / W + max(weight_bytes / W, 2 * n_params * batch_size / P)",
         NUMBERS,
         "each of the 32 sequences reads its own cache",
     ),
@@ -24,7 +25,7 @@ _MISTAKES = [
         "step: arithmetic added to the reading",
         "budget/decode_batch.py",
         STEP,
-        "return batch_size * kv_bytes / W + weight_bytes / W + 2 * n_params * batch_size / P",
+        CHIP + "return batch_size * kv_bytes / W + weight_bytes / W + 2 * n_params * batch_size / P",
         NUMBERS,
         "arithmetic added",
     ),
@@ -32,7 +33,7 @@ _MISTAKES = [
         "step: weights read once per sequence",
         "budget/decode_batch.py",
         STEP,
-        "return batch_size * (kv_bytes / W + max(weight_bytes / W, 2 * n_params / P))",
+        CHIP + "return batch_size * (kv_bytes / W + max(weight_bytes / W, 2 * n_params / P))",
         NUMBERS,
         "weights read once per sequence",
     ),
@@ -40,7 +41,7 @@ _MISTAKES = [
         "step: caches hidden behind the arithmetic",
         "budget/decode_batch.py",
         STEP,
-        "return max((batch_size * kv_bytes + weight_bytes) / W, 2 * n_params * batch_size / P)",
+        CHIP + "return max((batch_size * kv_bytes + weight_bytes) / W, 2 * n_params * batch_size / P)",
         BEYOND,
         "caches hidden behind the arithmetic",
     ),
@@ -48,7 +49,7 @@ _MISTAKES = [
         "step: reading only",
         "budget/decode_batch.py",
         STEP,
-        "return (batch_size * kv_bytes + weight_bytes) / W",
+        CHIP + "return (batch_size * kv_bytes + weight_bytes) / W",
         BEYOND,
         "reading only",
     ),
@@ -56,7 +57,7 @@ _MISTAKES = [
         "step: factor 2 forgotten",
         "budget/decode_batch.py",
         STEP,
-        "return batch_size * kv_bytes / W + max(weight_bytes / W, n_params * batch_size / P)",
+        CHIP + "return batch_size * kv_bytes / W + max(weight_bytes / W, n_params * batch_size / P)",
         BEYOND,
         "factor 2 forgotten",
     ),

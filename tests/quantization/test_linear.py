@@ -6,8 +6,7 @@ from by_hand import close, random
 from rounding_by_hand import rounded_layer
 from torch import nn
 
-from nanolm.quantization import Int4Linear, QuantizedLinear
-from nanolm.quantization import matmul as quantized_matmul
+from nanolm.quantization import Float8Linear, Int4Linear, QuantizedLinear, int4_kernel_takes
 
 
 def linear_of(out=48, D=64, bias=True, seed=0):
@@ -62,19 +61,6 @@ def test_a_quantized_layer_holds_packed_codes_and_scales_and_no_floats(bits, gro
     assert sum(held.values()) == n_bytes, f"{held}, together not {n_bytes}"
 
 
-def test_a_quantized_layer_takes_the_8_bit_kernel_at_batch_1_and_the_plain_way_for_a_prompt(monkeypatch):
-    from nanolm.quantization import linear as quantized_linear
-
-    ways = []
-    for name in ("kernel_matmul", "plain_matmul"):
-        way = getattr(quantized_matmul, name)
-        monkeypatch.setattr(quantized_linear, name, lambda *a, way=way, name=name: (ways.append(name), way(*a))[1])
-    layer = QuantizedLinear.from_linear(linear_of(), 8)
-    for positions in (1, 100):
-        layer(random(1, positions, 64).float())
-    assert ways == ["kernel_matmul", "plain_matmul"]
-
-
 def test_a_quantized_layer_divides_its_inputs_by_the_channel_scales():
     linear, x = linear_of(), random(3, 64, seed=9)
     channel_scales = torch.linspace(0.5, 4, 64, dtype=torch.float64)
@@ -119,9 +105,7 @@ def test_a_quantized_layer_prints_its_shape():
     )
 
 
-needs_int4 = pytest.mark.skipif(
-    not quantized_matmul.int4_kernel_takes(64, 64, 32), reason="this processor has no 4-bit kernel"
-)
+needs_int4 = pytest.mark.skipif(not int4_kernel_takes(64, 64, 32), reason="this processor has no 4-bit kernel")
 
 
 @needs_int4
@@ -145,3 +129,56 @@ def test_a_layer_in_the_4_bit_kernel_s_layout_holds_no_second_copy():
 @pytest.mark.parametrize(("bits", "group_size"), [(8, None), (4, 16), (3, 32)])
 def test_the_4_bit_kernel_leaves_other_layers_alone(bits, group_size):
     assert not Int4Linear.takes(QuantizedLinear.from_linear(linear_of(), bits, group_size))
+
+
+# --- the same bits alone and in a batch --------------------------------------------------------------------------
+
+# The shapes of the shipped models and of SmolLM2, and odd ones.
+SHAPES = [(256, 128), (128, 384), (1536, 128), (320, 128), (128, 160), (576, 1536), (17, 64), (33, 96), (5, 24)]
+LAYERS = {
+    "8 bits, kernel": lambda linear: QuantizedLinear.from_linear(linear, 8),
+    "8 bits, plain": lambda linear: plain(QuantizedLinear.from_linear(linear, 8)),
+    "8 bits in groups": lambda linear: QuantizedLinear.from_linear(linear, 8, 8),
+    "4 bits": lambda linear: QuantizedLinear.from_linear(linear, 4, 8),
+    "4 bits, kernel": lambda linear: in_the_kernel_s_layout(linear),
+    "3 bits": lambda linear: QuantizedLinear.from_linear(linear, 3, 8),
+    "float8": Float8Linear,
+}
+# Where a batch begins, and how many rows it has.
+BATCHES = [(0, 2), (3, 5), (0, 16), (5, 17), (1, 32), (0, 33), (31, 33), (7, 100), (0, 257), (0, 512)]
+LOOKED_AT = [0, 1, 2, 3, 5, 7, 15, 16, 17, 31, 32, 33, 63, 64, 101, 255, 256, 511]
+
+
+def plain(layer):
+    layer.fast = False
+    return layer
+
+
+def in_the_kernel_s_layout(linear):
+    layer = QuantizedLinear.from_linear(linear, 4, 32 if linear.in_features % 32 == 0 else 8)
+    if not Int4Linear.takes(layer):
+        pytest.skip("the 4-bit kernel does not take this shape here")
+    return Int4Linear(layer)
+
+
+@pytest.mark.parametrize(("threads", "out", "D"), [(1, *shape) for shape in SHAPES] + [(2, 128, 384), (2, 33, 96)])
+@pytest.mark.parametrize("name", LAYERS)
+@torch.inference_mode()
+def test_a_row_has_the_bits_that_it_has_alone_in_any_batch(n_threads, name, threads, out, D):
+    n_threads(threads)
+    layer, rows = LAYERS[name](linear_of(out, D).float()), random(512, D, seed=1).float()
+    alone = {place: layer(rows[place : place + 1])[0] for place in LOOKED_AT}
+    for first, n in BATCHES:
+        among = layer(rows[first : first + n])
+        differ = [i for i in LOOKED_AT if first <= i < first + n and not torch.equal(among[i - first], alone[i])]
+        assert not differ, f"rows {differ} differ in a batch of {n}, from row {first} on, from what they are alone"
+    shaped = layer(rows[:60].view(3, 20, D))
+    assert torch.equal(shaped[1, 12], alone[32]), "(B, T, D) gives other bits than (B · T, D)"
+
+
+@pytest.fixture
+def n_threads():
+    """Sets torch's number of threads for the length of a test."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)

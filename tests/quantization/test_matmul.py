@@ -1,30 +1,13 @@
-"""Tests `nanolm/quantization/matmul.py`: what the kernels compute is what the plain way computes, up to bfloat16."""
-
-import re
-from pathlib import Path
+"""Tests `nanolm/quantization/matmul.py`: the plain product, and who is chosen to compute a product."""
 
 import pytest
 import torch
 from by_hand import close, random
+from codes import weights_of
 
-import nanolm
 from nanolm.quantization import absmax as quantization
-from nanolm.quantization import matmul as quantized_matmul
-from nanolm.quantization import packing
-
-KERNEL_TOLERANCE = 0.01  # of the largest output: x and y are rounded to 8 binary digits, a relative 1/256 each
-needs_int4 = pytest.mark.skipif(
-    not quantized_matmul.int4_kernel_takes(64, 64, 32), reason="this processor has no 4-bit kernel"
-)
-
-
-def weights_of(out, D, bits, group_size=None, seed=0):
-    """(codes as a layer stores them, scales, the weights that they stand for)."""
-    codes, scales = quantization.quantize(random(out, D, seed=seed), bits, group_size, torch.bfloat16)
-    size = group_size or D
-    meant = codes.double() * scales.double().repeat_interleave(size, dim=1)
-    return codes if bits == 8 else packing.pack_bits(codes, bits), scales, meant
-
+from nanolm.quantization import int4_kernel_takes, quantized_matmul, to_int4_kernel, unpack_bits
+from nanolm.quantization import matmul as module
 
 # --- plain_matmul ------------------------------------------------------------------------------------------------
 
@@ -52,84 +35,69 @@ def test_plain_matmul_answers_in_the_number_type_of_its_input(impl, dtype):
 @pytest.mark.parametrize("at_once", [1, 100, 64 * 7, 10**6])
 def test_plain_matmul_gives_the_same_however_much_it_decodes_at_a_time(monkeypatch, at_once):
     codes, scales, meant = weights_of(20, 64, 4, 16)
-    monkeypatch.setattr(quantized_matmul, "DECODED_AT_ONCE", at_once)
+    monkeypatch.setattr(module, "DECODED_AT_ONCE", at_once)
     x = random(3, 64, seed=1)
-    assert close(quantized_matmul.plain_matmul(x, codes, scales, 4), x @ meant.T)
+    assert close(module.plain_matmul(x, codes, scales, 4), x @ meant.T)
 
 
-# --- kernels -----------------------------------------------------------------------------------------------------
+# --- quantized_matmul --------------------------------------------------------------------------------------------
+
+WAYS = ("int4_kernel_matmul", "int8_kernel_matmul", "plain_matmul")
 
 
+@pytest.fixture
+def called(monkeypatch):
+    """The names of the ways that products went, in order."""
+    names = []
+    for name in WAYS:
+        way = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, way=way, name=name: (names.append(name), way(*a))[1])
+    return names
+
+
+@pytest.mark.parametrize("rows", [1, 32, 33, 200])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(("rows", "out", "D"), [(1, 64, 128), (1, 5, 32), (3, 17, 64), (32, 33, 96), (1, 1, 4096)])
-def test_the_8_bit_kernel_equals_the_plain_way(rows, out, D, dtype):
-    codes, scales, meant = weights_of(out, D, 8)
-    x = random(rows, D, seed=1).to(dtype)
-    assert quantized_matmul.kernel_takes(x, codes, scales, 8)
-    actual = quantized_matmul.kernel_matmul(x, codes, scales)
-    expected = x.double() @ meant.T
-    assert actual.dtype == dtype and actual.shape == (rows, out)
-    assert close(actual.double(), expected, KERNEL_TOLERANCE * expected.abs().max().item())
-    plain = quantized_matmul.plain_matmul(x, codes, scales, 8)
-    assert close(actual.double(), plain.double(), KERNEL_TOLERANCE * expected.abs().max().item())
-
-
-def test_the_8_bit_kernel_keeps_leading_dimensions():
-    codes, scales, meant = weights_of(6, 32, 8)
-    x = random(2, 3, 32, seed=1)
-    actual = quantized_matmul.kernel_matmul(x.float(), codes, scales)
-    assert actual.shape == (2, 3, 6) and close(actual.double(), x @ meant.T, 0.3)
+def test_8_bits_with_a_scale_a_row_take_the_kernel_at_any_number_of_rows(called, rows, dtype):
+    codes, scales, meant = weights_of(48, 64, 8)
+    x = random(rows, 64, seed=1).to(dtype)
+    actual, expected = quantized_matmul(x, codes, scales, 8), x.double() @ meant.T
+    assert called == ["int8_kernel_matmul"]
+    assert close(actual.double(), expected, 0.01 * expected.abs().max().item())
 
 
 @pytest.mark.parametrize(
     ("reason", "x", "bits", "group_size"),
     [
         ("float64 asks for exactness", random(1, 64), 8, None),
-        ("many rows: decoding once is cheaper", random(33, 64).float(), 8, None),
         ("no rows at all", random(0, 64).float(), 8, None),
         ("groups", random(1, 64).float(), 8, 32),
         ("4 bits", random(1, 64).float(), 4, None),
+        ("3 bits", random(1, 64).float(), 3, 8),
         ("a short row: the kernel would read past its end", random(1, 40).float(), 8, None),
         ("a gradient is wanted", random(1, 64).float().requires_grad_(), 8, None),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_the_8_bit_kernel_is_not_used_for(reason, x, bits, group_size):
-    codes, scales, _ = weights_of(4, x.shape[1], bits, group_size)
-    assert not quantized_matmul.kernel_takes(x, codes, scales, bits)
+def test_what_no_kernel_takes_goes_the_plain_way(called, reason, x, bits, group_size):
+    codes, scales, meant = weights_of(4, x.shape[1], bits, group_size)
+    actual = quantized_matmul(x, codes, scales, bits)
+    assert called == ["plain_matmul"]
+    assert close(actual.double(), x.double() @ meant.T, 1e-5)
 
 
-@needs_int4
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(
-    ("rows", "out", "D", "group_size"), [(1, 64, 128, 32), (1, 16, 64, 64), (3, 48, 96, 32), (40, 80, 256, 128)]
-)
-def test_the_4_bit_kernel_equals_the_plain_way(rows, out, D, group_size, dtype):
-    packed, scales, meant = weights_of(out, D, 4, group_size)
-    x = random(rows, D, seed=1).to(dtype)
-    kernel = quantized_matmul.to_int4_kernel(packing.unpack_bits(packed, 4), scales)
-    actual = quantized_matmul.int4_kernel_matmul(x, *kernel)
-    expected = x.double() @ meant.T
-    assert actual.dtype == dtype and actual.shape == (rows, out)
-    assert close(actual.double(), expected, KERNEL_TOLERANCE * expected.abs().max().item())
+def test_without_kernels_the_plain_way_is_taken(called):
+    codes, scales, _ = weights_of(48, 64, 8)
+    quantized_matmul(random(1, 64).float(), codes, scales, 8, kernels=False)
+    assert called == ["plain_matmul"]
 
 
-@needs_int4
-def test_the_4_bit_kernel_holds_half_a_byte_a_weight():
-    packed, scales, _ = weights_of(64, 128, 4, 32)
-    blocks, _ = quantized_matmul.to_int4_kernel(packing.unpack_bits(packed, 4), scales)
-    assert blocks.nbytes == packed.nbytes == 64 * 128 // 2
-
-
-def test_the_4_bit_kernel_is_not_used_for_shapes_that_it_refuses():
-    for out, D, group_size in ((24, 64, 32), (64, 64, 16), (64, 512, 512), (64, 48, 32)):
-        assert not quantized_matmul.int4_kernel_takes(out, D, group_size)
-
-
-def test_private_kernels_of_torch_are_called_in_one_file_only():
-    files = [
-        path.name
-        for path in sorted(Path(nanolm.__file__).parent.rglob("*.py"))
-        if re.search(r"torch\.(ops\.aten\.)?_(weight_int\w+|convert_weight\w+)", path.read_text(encoding="utf-8"))
-    ]
-    assert files == ["matmul.py"]
+@pytest.mark.skipif(not int4_kernel_takes(64, 64, 32), reason="this processor has no 4-bit kernel")
+def test_the_4_bit_kernel_s_layout_is_multiplied_by_that_kernel(called):
+    packed, scales, meant = weights_of(64, 64, 4, 32)
+    blocks, pairs = to_int4_kernel(unpack_bits(packed, 4), scales)
+    x = random(40, 64, seed=1).float()
+    actual, expected = quantized_matmul(x, blocks, pairs, 4), x.double() @ meant.T
+    assert called == ["int4_kernel_matmul"]
+    assert close(actual.double(), expected, 0.01 * expected.abs().max().item())
+    with pytest.raises(ValueError, match="the layout of the 4-bit kernel, which has no plain way"):
+        quantized_matmul(x, blocks, pairs, 4, kernels=False)

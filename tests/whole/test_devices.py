@@ -109,7 +109,7 @@ def test_quantized_layers_compute_the_same_on_every_device(device, bits):
 
 
 @pytest.mark.parametrize("bits", [8, 4])
-@pytest.mark.parametrize("n_rows", [1, 5, 40])  # the last is too many for the kernel of codes
+@pytest.mark.parametrize("n_rows", [1, 5, 40])  # the last is too many for the kernel on a GPU
 def test_a_quantized_layer_of_floats_computes_what_its_weights_say(device, bits, n_rows):
     generator = torch.Generator().manual_seed(0)
     linear = torch.nn.Linear(64, 48, bias=False)

@@ -1,13 +1,12 @@
-"""Tests `nanolm/model/batch_invariant.py`: the promised order, by hand in float32, and bits that no batch changes."""
+"""Tests `nanolm/batch_invariant.py`: the promised order, by hand in float32, and bits that no batch changes."""
 
 import struct
 
 import pytest
 import torch
 import torch.nn.functional as F
-from tiny_models import tiny_model, tokens_of
 
-from nanolm.model import tile_linear, tree_linear, with_linear
+from nanolm.batch_invariant import tile_linear, tree_linear
 
 
 def random(*shape, seed=0):
@@ -48,7 +47,7 @@ def test_every_way_gives_the_product(multiply, shape):
 
 
 @pytest.mark.parametrize("batch", [2, 3, 16, 64])
-def test_tree_linear_gives_a_row_the_same_bits_in_every_company_and_place(batch):
+def test_tree_linear_gives_a_row_the_same_bits_in_every_batch_and_place(batch):
     weight, rows = random(50, 128), random(batch, 128, seed=1)
     alone = tree_linear(rows[:1], weight)
     assert torch.equal(tree_linear(rows, weight)[:1], alone)
@@ -67,40 +66,19 @@ def test_tile_linear_calls_the_library_with_one_shape_only(monkeypatch):
     seen, linear = [], F.linear
     monkeypatch.setattr(F, "linear", lambda x, weight: seen.append(tuple(x.shape)) or linear(x, weight))
     tile_linear(random(9, 6), random(2, 6), rows=4)
-    assert seen == [(4, 6)] * 3
+    assert seen == [(4, 16)] * 3, "tiles of 4 rows, and rows filled up to begin at multiples of 64 bytes"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("out", "D"), [(50, 128), (48, 24), (5, 7), (7, 33), (1, 77), (129, 257)])
+def test_tile_linear_gives_a_row_the_same_bits_wherever_it_stands(out, D, dtype):
+    weight, rows = random(out, D).to(dtype), random(100, D, seed=1).to(dtype)
+    alone = torch.cat([tile_linear(row[None], weight) for row in rows])
+    for first, n in [(0, 100), (0, 2), (3, 5), (1, 17), (7, 64), (98, 2)]:
+        together = tile_linear(rows[first : first + n], weight)
+        assert torch.equal(together, alone[first : first + n]), f"rows {first} to {first + n - 1} of 100"
 
 
 def test_tile_linear_refuses_a_tile_without_rows():
     with pytest.raises(ValueError, match="rows is 0; a tile has at least 1 row"):
         tile_linear(random(2, 3), random(4, 3), rows=0)
-
-
-def test_with_linear_exchanges_every_linear_layer_and_shares_the_weights():
-    model, calls = tiny_model(), []
-    other = with_linear(model, lambda x, weight: calls.append(len(weight)) or F.linear(x, weight))
-    tokens = tokens_of(2, 5)
-    assert torch.equal(other(tokens), model(tokens))
-    assert len(calls) == 4 * 3 + 1, "four a layer, and the head"
-    ours, theirs = dict(model.named_parameters()), dict(other.named_parameters())
-    assert ours.keys() == theirs.keys() and all(theirs[name] is weight for name, weight in ours.items())
-    assert type(model.head) is torch.nn.Linear, "the model given stays as it is"
-
-
-def test_with_linear_exchanges_the_experts_of_a_mixture_too():
-    model, calls = tiny_model(n_experts=4, experts_per_token=2), []
-    other = with_linear(model, lambda x, weight: calls.append(tuple(weight.shape)) or F.linear(x, weight))
-    assert torch.equal(other(tokens_of(1, 1)), model(tokens_of(1, 1)))
-    # In each of 3 layers qkv, out, the router and two matrices for each of two experts; then the head.
-    assert len(calls) == 3 * (3 + 2 * 2) + 1
-    stacked = model.layers[0].feedforward.down.weight
-    assert other.layers[0].feedforward.down[1].weight.data_ptr() == stacked[1].data_ptr(), "shared, not copied"
-
-
-def test_a_model_of_trees_scores_a_text_with_the_same_bits_alone_and_in_a_batch():
-    model, tokens = with_linear(tiny_model().float(), tree_linear), tokens_of(16, 6)
-    alone, together = model.new_cache(1, 6), model.new_cache(16, 6)
-    for t in range(6):
-        one, all_of_them = model(tokens[:1, t : t + 1], alone), model(tokens[:, t : t + 1], together)
-        assert torch.equal(all_of_them[:1], one), f"position {t}"
-        alone.advance(1)
-        together.advance(1)
