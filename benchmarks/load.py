@@ -83,7 +83,7 @@ def full_pool(model: NanoLM, rounds: int, n_cached: int = 64_000) -> dict[str, f
     fill_pool(full)
     ways = {
         "room in the pool": partial(seconds_of_a_pass, empty),
-        "64,000 cached blocks": partial(seconds_of_a_pass, full),
+        f"{n_cached:,} cached blocks": partial(seconds_of_a_pass, full),
     }
     return in_turns(ways, rounds)
 
