@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 # Ours on the left, Hugging Face's on the right: one table serves reading and writing.
-_HF_NAMES = {
+_SIZES = {
     "vocab_size": "vocab_size",
     "d_model": "hidden_size",
     "n_layers": "num_hidden_layers",
@@ -12,18 +12,57 @@ _HF_NAMES = {
     "n_kv_heads": "num_key_value_heads",
     "head_dim": "head_dim",
     "d_ff": "intermediate_size",
-    "max_positions": "max_position_embeddings",
-    "norm_eps": "rms_norm_eps",
-    "tie_embeddings": "tie_word_embeddings",
-    "bos_token_id": "bos_token_id",
 }
+_MAY_LACK = ("n_kv_heads", "head_dim")
+_CONTEXT = {"max_positions": "max_position_embeddings"}
 # What a Mixtral has besides.
-_EXPERT_NAMES = {"n_experts": "num_local_experts", "experts_per_token": "num_experts_per_tok"}
+_EXPERTS = {"n_experts": "num_local_experts", "experts_per_token": "num_experts_per_tok"}
+_OTHERS = {"norm_eps": "rms_norm_eps", "tie_embeddings": "tie_word_embeddings", "bos_token_id": "bos_token_id"}
 # What a config.json means that leaves these out.
 _LEFT_OUT = {
     "llama": {"rms_norm_eps": 1e-6, "rope_theta": 10_000.0},
     "mixtral": {"rms_norm_eps": 1e-5, "rope_theta": 1_000_000.0},
 }
+
+
+def read_sizes(hf: dict[str, Any], also: dict[str, str] | None = None) -> dict[str, int]:
+    """Return the sizes of a decoder in a Hugging Face config.json under our names, whatever the architecture.
+
+    num_key_value_heads falls back to num_attention_heads, and head_dim to hidden_size / num_attention_heads.
+
+    Args:
+        also: further entries to read, our names and the file's.
+
+    Raises:
+        ValueError: an entry is missing or no whole number above 0, or there is no head_dim and heads do not divide
+            hidden_size.
+    """
+    names = {**_SIZES, **(also or {})}
+    given = {name: theirs for name, theirs in names.items() if name not in _MAY_LACK or hf.get(theirs) is not None}
+    sizes = read_counts(hf, given)
+    sizes.setdefault("n_kv_heads", sizes["n_heads"])
+    if "head_dim" not in sizes:
+        width, n_heads = sizes["d_model"], sizes["n_heads"]
+        if width % n_heads:
+            raise ValueError(f"config.json lacks head_dim, and hidden_size {width} is no multiple of {n_heads} heads")
+        sizes["head_dim"] = width // n_heads
+    return sizes
+
+
+def read_counts(hf: dict[str, Any], names: dict[str, str]) -> dict[str, int]:
+    """Return entries of a config.json by our names, given as our names and the file's.
+
+    Raises:
+        ValueError: an entry is missing, or no whole number above 0.
+    """
+    missing = [theirs for theirs in names.values() if hf.get(theirs) is None]
+    if missing:
+        raise ValueError(f"config.json lacks {', '.join(missing)}")
+    for theirs in names.values():
+        value = hf[theirs]
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"config.json has {theirs} = {value!r}; it must be a whole number above 0")
+    return {ours: hf[theirs] for ours, theirs in names.items()}
 
 
 @dataclass(frozen=True)
@@ -83,34 +122,25 @@ class ModelConfig:
         _refuse_wrong_types(hf)
         _refuse_what_we_lack(hf)
         kind = hf.get("model_type", "llama")
-        names = _names(has_experts=kind == "mixtral")
-        known = {**_LEFT_OUT[kind], **_rope(hf)}
-        if known.get("num_key_value_heads") is None:
-            known["num_key_value_heads"] = known.get("num_attention_heads")
-        known.setdefault("tie_word_embeddings", False)
-        known = {"head_dim": None, "bos_token_id": None, **known}  # these two may be absent, or null
-        missing = [
-            name for name in names.values() if known.get(name) is None and name not in ("head_dim", "bos_token_id")
-        ]
-        if missing:
-            raise ValueError(f"config.json lacks {', '.join(missing)}")
-        if known.get("head_dim") is None:  # max: zero heads get their message from the check of the sizes
-            known["head_dim"] = known["hidden_size"] // max(1, known["num_attention_heads"])
+        known = _LEFT_OUT[kind] | {name: value for name, value in _rope(hf).items() if value is not None}
         eos = known.get("eos_token_id")
-        eos_ids = () if eos is None else tuple(eos) if isinstance(eos, list) else (eos,)
         return cls(
-            **{ours: known[theirs] for ours, theirs in names.items()},
+            **read_sizes(hf, {**_CONTEXT, **(_EXPERTS if kind == "mixtral" else {})}),
             rope_theta=float(known["rope_theta"]),
-            eos_token_ids=eos_ids,
+            norm_eps=known["rms_norm_eps"],
+            tie_embeddings=bool(hf.get("tie_word_embeddings")),
+            bos_token_id=hf.get("bos_token_id"),
+            eos_token_ids=() if eos is None else tuple(eos) if isinstance(eos, list) else (eos,),
         )
 
     def to_hf(self) -> dict[str, Any]:
         """Return the same as a Hugging Face config.json, as a dictionary: a Mixtral's if there are experts."""
         eos, has_experts = list(self.eos_token_ids), self.n_experts > 0
+        names = {**_SIZES, **_CONTEXT, **_OTHERS, **(_EXPERTS if has_experts else {})}
         return {
             "architectures": ["MixtralForCausalLM" if has_experts else "LlamaForCausalLM"],
             "model_type": "mixtral" if has_experts else "llama",
-            **{theirs: getattr(self, ours) for ours, theirs in _names(has_experts).items()},
+            **{theirs: getattr(self, ours) for ours, theirs in names.items()},
             "eos_token_id": eos[0] if len(eos) == 1 else eos or None,
             "rope_parameters": {"rope_type": "default", "rope_theta": self.rope_theta},
             "rope_theta": self.rope_theta,
@@ -119,17 +149,15 @@ class ModelConfig:
         }
 
 
-def _names(has_experts: bool) -> dict[str, str]:
-    return {**_HF_NAMES, **_EXPERT_NAMES} if has_experts else _HF_NAMES
-
-
 def _refuse_wrong_types(hf: dict[str, Any]) -> None:
-    for ours, theirs in _names(has_experts=True).items():
-        value, number = hf.get(theirs), (int, float) if ours == "norm_eps" else int
-        if value is not None and not isinstance(value, number):  # a bool is an int, which suits tie_embeddings
-            raise ValueError(
-                f"config.json has {theirs} = {value!r}; it must be a {'' if ours == 'norm_eps' else 'whole '}number"
-            )
+    for name, kind, allowed in (
+        ("rms_norm_eps", (int, float), "a number"),
+        ("rope_theta", (int, float), "a number"),
+        ("tie_word_embeddings", int, "true or false"),
+        ("bos_token_id", int, "a whole number"),
+    ):
+        if hf.get(name) is not None and not isinstance(hf[name], kind):
+            raise ValueError(f"config.json has {name} = {hf[name]!r}; it must be {allowed}")
     for name in ("rope_parameters", "rope_scaling"):
         if not isinstance(hf.get(name) or {}, dict):
             raise ValueError(f"config.json has {name} = {hf[name]!r}; it must be an object or null")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .._require import require_count
+from ..config import read_counts, read_sizes
 from .experts import ParameterCounts, parameter_counts
 
 
@@ -137,19 +138,18 @@ class ModelShape:
         path = Path(path)
         path = path / "config.json" if path.is_dir() else path
         config = _read_config(path)
-        n_heads = _entry(config, "num_attention_heads", path)
-        latent = _latent_attention(config, path)
+        try:
+            latent, experts = _latent_attention(config), _experts(config)
+            if latent:
+                config |= read_counts(config, {"head_dim": "qk_nope_head_dim"})
+            sizes = read_sizes(config)
+        except ValueError as error:
+            raise ValueError(f"{error} (in {path})") from error
         return cls(
+            **sizes,
             name=path.parent.name or path.stem,
-            n_layers=_entry(config, "num_hidden_layers", path),
-            d_model=_entry(config, "hidden_size", path),
-            n_heads=n_heads,
-            n_kv_heads=_entry(config, "num_key_value_heads", path, missing=n_heads),
-            head_dim=_entry(config, "qk_nope_head_dim", path) if latent else _head_dim(config, path),
-            d_ff=_entry(config, "intermediate_size", path),
-            vocab_size=_entry(config, "vocab_size", path),
             tie_embeddings=bool(config.get("tie_word_embeddings")),
-            experts=_experts(config, path),
+            experts=experts,
             latent=latent,
         )
 
@@ -166,44 +166,23 @@ def _read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _entry(config: dict[str, Any], key: str, path: Path, missing: int | None = None) -> int:
-    value = missing if config.get(key) is None else config[key]
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{key} is {value!r} in {path}; it must be a whole number above 0")
-    return value
-
-
-def _head_dim(config: dict[str, Any], path: Path) -> int:
-    if config.get("head_dim") is not None:
-        return _entry(config, "head_dim", path)
-    width, n_heads = _entry(config, "hidden_size", path), _entry(config, "num_attention_heads", path)
-    if width % n_heads:
-        raise ValueError(f"head_dim is missing in {path}, and hidden_size {width} is no multiple of {n_heads} heads")
-    return width // n_heads
-
-
-def _experts(config: dict[str, Any], path: Path) -> Experts | None:
+def _experts(config: dict[str, Any]) -> Experts | None:
     key = next((key for key in ("n_routed_experts", "num_local_experts", "num_experts") if config.get(key)), None)
     if key is None:
         return None
+    width = "intermediate_size" if config.get("moe_intermediate_size") is None else "moe_intermediate_size"
     return Experts(
-        n_experts=_entry(config, key, path),
-        n_experts_per_token=_entry(config, "num_experts_per_tok", path),
-        d_ff=_entry(config, "moe_intermediate_size", path, missing=config.get("intermediate_size")),
+        **read_counts(config, {"n_experts": key, "n_experts_per_token": "num_experts_per_tok", "d_ff": width}),
         n_shared_experts=config.get("n_shared_experts") or 0,
         n_dense_layers=config.get("first_k_dense_replace") or 0,
     )
 
 
-def _latent_attention(config: dict[str, Any], path: Path) -> LatentAttention | None:
+def _latent_attention(config: dict[str, Any]) -> LatentAttention | None:
     if not config.get("kv_lora_rank"):
         return None
-    return LatentAttention(
-        kv_latent_dim=_entry(config, "kv_lora_rank", path),
-        rotary_dim=_entry(config, "qk_rope_head_dim", path),
-        value_dim=_entry(config, "v_head_dim", path),
-        q_latent_dim=config.get("q_lora_rank") or 0,
-    )
+    names = {"kv_latent_dim": "kv_lora_rank", "rotary_dim": "qk_rope_head_dim", "value_dim": "v_head_dim"}
+    return LatentAttention(**read_counts(config, names), q_latent_dim=config.get("q_lora_rank") or 0)
 
 
 LLAMA_3_8B = ModelShape("Llama-3-8B-like", 32, 4096, 32, 8, 128, 14_336, 128_256)

@@ -20,6 +20,7 @@ from nanolm.budget import (
     LatentAttention,
     ModelShape,
 )
+from nanolm.config import ModelConfig
 
 LLAMA_CONFIG = {
     "hidden_size": 4096,
@@ -107,17 +108,25 @@ def test_from_config_reads_experts_and_latent_attention(tmp_path):
     assert shape_of(tmp_path, mixtral).experts == Experts(n_experts=8, n_experts_per_token=2, d_ff=14_336)
 
 
+@pytest.mark.parametrize("change", [{}, {"head_dim": None}, {"head_dim": 256}, {"num_key_value_heads": None}])
+def test_from_config_reads_what_the_engine_reads(tmp_path, change):
+    config = {**LLAMA_CONFIG, "max_position_embeddings": 8192, **change}
+    shape, ours = shape_of(tmp_path, config), ModelConfig.from_hf(config)
+    for name in ["n_layers", "d_model", "n_heads", "n_kv_heads", "head_dim", "d_ff", "vocab_size", "tie_embeddings"]:
+        assert getattr(shape, name) == getattr(ours, name), name
+
+
 @pytest.mark.parametrize(
     ("change", "blamed"),
     [
-        ({"hidden_size": None}, "hidden_size is None"),
-        ({"num_hidden_layers": 0}, "num_hidden_layers is 0"),
-        ({"num_attention_heads": "32"}, "num_attention_heads is '32'"),
-        ({"vocab_size": 1.5}, "vocab_size is 1.5"),
-        ({"num_key_value_heads": 0}, "num_key_value_heads is 0"),
+        ({"hidden_size": None}, r"config\.json lacks hidden_size \(in .*config\.json\)"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers = 0"),
+        ({"num_attention_heads": "32"}, "num_attention_heads = '32'"),
+        ({"vocab_size": 1.5}, "vocab_size = 1.5"),
+        ({"num_key_value_heads": 0}, "num_key_value_heads = 0"),
         ({"num_key_value_heads": 5}, "n_heads is 32.* multiple of n_kv_heads, 5"),
-        ({"hidden_size": 4100}, "head_dim is missing .* 4100 is no multiple of 32"),
-        ({"num_experts": 4}, "num_experts_per_tok is None"),
+        ({"hidden_size": 4100}, "lacks head_dim, .* 4100 is no multiple of 32"),
+        ({"num_experts": 4}, "lacks num_experts_per_tok"),
     ],
 )
 def test_from_config_names_what_is_wrong_with_an_entry(tmp_path, change, blamed):
