@@ -122,7 +122,8 @@ class ModelConfig:
         _refuse_wrong_types(hf)
         _refuse_what_we_lack(hf)
         kind = hf.get("model_type", "llama")
-        known: dict[str, Any] = _LEFT_OUT[kind] | {name: value for name, value in _rope(hf).items() if value is not None}
+        given = {name: value for name, value in _rope(hf).items() if value is not None}
+        known: dict[str, Any] = _LEFT_OUT[kind] | given
         eos = known.get("eos_token_id")
         return cls(
             **read_sizes(hf, {**_CONTEXT, **(_EXPERTS if kind == "mixtral" else {})}),
