@@ -57,16 +57,21 @@ class AsyncEngine:
         """Requests taken that have not ended."""
         return sum(len(group.going) for group in self._open)
 
-    def gauges(self) -> dict[str, int]:
-        """Return numbers that hold for this moment, by name. Each is one look at a length: the thread goes on."""
-        scheduler = self.engine.scheduler
-        return {
+    def gauges(self) -> dict[str, float]:
+        """Return numbers that hold for this moment, by name. Each is one look: the thread goes on meanwhile."""
+        scheduler, control = self.engine.scheduler, self.engine.runner.control
+        found: dict[str, float] = {
             "open_requests": self.n_open,
             "running_requests": len(scheduler.running),
             "waiting_requests": len(scheduler.waiting),
             "blocks": scheduler.allocator.n_blocks,
             "blocks_used": scheduler.allocator.n_used,
         }
+        if (prefix := scheduler.prefix) is not None:
+            found |= {"blocks_evictable": prefix.n_evictable, "prefix_hit_rate": prefix.statistics.hit_rate}
+        if control is not None:
+            found |= {"speculating": int(control.is_on), "speculation_gain": control.gain}
+        return found
 
     # --- the loop's side ---------------------------------------------------------------------------------------------
 
@@ -216,8 +221,7 @@ class AsyncEngine:
         common = [{name: each[name] for name in each if name not in ("seed", "stop")} for each in group.requests]
         if len(common) > 1 and all(each == common[0] for each in common):
             seeds, stops = ([each[name] for each in own] for name in ("seed", "stop"))
-            group.ids += self.engine.add_group(**common[0], seeds=seeds, stops=stops)
-            return
+            return group.ids.extend(self.engine.add_group(**common[0], seeds=seeds, stops=stops))
         for arguments in group.requests:
             group.ids.append(self.engine.add_request(**arguments))
 

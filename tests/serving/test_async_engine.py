@@ -287,6 +287,19 @@ def test_close_ends_the_thread_and_can_be_called_twice():
     assert not any(each.name == "nanolm-engine" for each in threading.enumerate())
 
 
+def test_gauges_say_whether_drafting_pays_and_what_the_prefix_cache_is_worth():
+    async def scenario():
+        async with running(draft="prompt-lookup", adaptive=False, block_size=4) as thread:
+            for _ in range(2):
+                await answers(await thread.submit([asked([5, 6, 7, 5, 6, 7, 5, 6, 7], 8)]))
+            return thread.gauges(), thread.counters.text(thread.gauges())
+
+    gauges, text = asyncio.run(scenario())
+    assert gauges["speculating"] == 1 and "nanolm_speculation_gain" in text
+    assert gauges["blocks_evictable"] == gauges["blocks_used"] > 0, "all have ended: what is held can go"
+    assert gauges["prefix_hit_rate"] == 8 / 18, "the second of two prompts of 9 tokens found two blocks of 4"
+
+
 def test_counters_and_gauges_say_what_was_served():
     async def scenario():
         async with running() as thread:
