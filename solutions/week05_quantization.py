@@ -42,11 +42,11 @@
 # |---|---|
 # | `require_count(2, bits=bits)` | refuses bits that are not a whole number of at least 2 |
 # | `check_finite(weights)` | refuses NaN and infinite weights |
-# | `_at_least_float32(x)` | x in float32, or in float64 if it is that already |
+# | `at_least_float32(x)` | x in float32, or in float64 if it is that already |
 # | `split_groups(weights, group_size)` | the rows cut into groups of neighbours, (…, G, group_size) |
-# | `_check_codes(codes, bits)` | refuses codes that do not fit into the bits, and rows that do not fill whole bytes |
+# | `check_codes(codes, bits)` | refuses codes that do not fit into the bits, and rows that do not fill whole bytes |
 # | `unpack_bits(packed, bits)` | the codes back from the bytes, for any number of bits |
-# | `_check(weights, inputs)` | refuses shapes that are not (out, D) and (n, D) |
+# | `check_inputs(weights, inputs)` | refuses shapes that are not (out, D) and (n, D) |
 #
 # Where you see a *Prediction*, write down a number before you run the next cell. A wrong guess that you made is worth
 # more than a right one that you read.
@@ -396,7 +396,7 @@ from nanolm.quantization import pack_nibbles  # exercise: pack_nibbles
 # tested: The two bytes above, all 256 pairs, rows of a matrix, and the refusal of an odd row and of codes that do not
 #   fit.
 # why: Without it a "4-bit" model takes a byte a weight.
-# hint: `_check_codes(codes, 4)` refuses. Add 8 and only then go to uint8. `unflatten(-1, (-1, 2))` puts neighbours
+# hint: `check_codes(codes, 4)` refuses. Add 8 and only then go to uint8. `unflatten(-1, (-1, 2))` puts neighbours
 #   into pairs, `<< 4` moves a number into the high half, `|` joins two halves.
 
 # %%

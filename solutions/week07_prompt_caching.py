@@ -953,7 +953,7 @@ from nanolm.budget import prompt_cache_cost  # exercise: prompt_cache_cost
 # why: The same discount saves 85 % of one product's bill and adds 24 % to another's. This function tells which is yours.
 # hint: Split the shared part into what is cached (whole multiples) and what is not; the latter joins the fresh tokens. Then
 #   one loop over the arrivals that remembers one thing: when the entry was last used, None before the first time.
-#   `_in_order` gives the arrivals as a list and refuses a wrong order.
+#   `arrivals_in_order` gives the arrivals as a list and refuses a wrong order.
 
 # %%
 # needs 7.4 and 7.5

@@ -40,8 +40,8 @@
 # |---|---|
 # | `require_not_negative(name=value)` | a number below 0, infinite or NaN |
 # | `require_count(least, name=value)` | what is no whole number, or below `least` |
-# | `_require_choice(n_experts, k)` | k outside 1 … E |
-# | `_checked_total(counts)` | counts of nothing; it returns their sum |
+# | `require_choice(n_experts, k)` | k outside 1 … E |
+# | `checked_total(counts)` | counts of nothing; it returns their sum |
 #
 # Where you see a *Prediction*, write your answer down before you run the next cell.
 

@@ -106,17 +106,23 @@ def effective_experts(counts: Sequence[int]) -> float:
 
     Source: Hill 1973 (the exponential of the entropy).
     """
-    total = _checked_total(counts)
+    total = checked_total(counts)
     return math.exp(-sum(count / total * math.log(count / total) for count in counts if count))
 
 
-def _require_choice(n_experts: int, k: int) -> None:
+def require_choice(n_experts: int, k: int) -> None:
+    """Raise a ValueError unless a token can be sent to k of n_experts: 1 ≤ k ≤ n_experts, both whole."""
     require_count(1, n_experts=n_experts, k=k)
     if k > n_experts:
         raise ValueError(f"k is {k}; of {n_experts} experts a token can have at most {n_experts}")
 
 
-def _checked_total(counts: Sequence[int]) -> int:
+def checked_total(counts: Sequence[int]) -> int:
+    """Return the sum of how often each expert was chosen.
+
+    Raises:
+        ValueError: a count that is not whole or below 0, or all of them 0.
+    """
     for count in counts:
         require_count(0, counts=count)
     if not sum(counts):

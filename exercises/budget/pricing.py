@@ -54,7 +54,12 @@ def prompt_cache_cost(
     )
 
 
-def _in_order(arrivals_seconds: Iterable[float]) -> list[float]:
+def arrivals_in_order(arrivals_seconds: Iterable[float]) -> list[float]:
+    """Return the arrivals as a list.
+
+    Raises:
+        ValueError: one that is below 0, or earlier than the one before.
+    """
     arrivals = list(arrivals_seconds)
     for index, arrival in enumerate(arrivals):
         name = f"arrivals_seconds[{index}]"

@@ -12,12 +12,11 @@ from torch import Tensor
 from ..config import ModelConfig
 from ..quantization.absmax import dequantize, quantize
 from ..quantization.float8 import FLOAT8, LARGEST_FLOAT8
+from ..quantization.linear import SCALE_DTYPE
 from .contiguous import KVCache
 from .ragged import RaggedKVCache
 
 from course import NotYetWritten
-
-_SCALE_DTYPE = torch.bfloat16
 
 
 class Int8KVCache(KVCache):
@@ -40,7 +39,7 @@ class Int8KVCache(KVCache):
         super().__init__(config, batch_size, capacity, torch.int8, device)
         self.dtype = dtype
         self.key_scales, self.value_scales = (
-            [torch.ones(*codes.shape[:3], 1, dtype=_SCALE_DTYPE, device=device) for codes in each]
+            [torch.ones(*codes.shape[:3], 1, dtype=SCALE_DTYPE, device=device) for codes in each]
             for each in (self.keys, self.values)
         )
 

@@ -40,7 +40,7 @@ class MLA(nn.Module):
         self.n_heads, self.head_dim = config.n_heads, config.head_dim
         D, N, H = config.d_model, config.n_heads, config.head_dim
         C, R, U = latent.kv_latent_dim, latent.rotary_dim, latent.value_dim
-        self.q = _projection(D, N * (H + R), latent.q_latent_dim, config.norm_eps)
+        self.q = projection_through(D, N * (H + R), latent.q_latent_dim, config.norm_eps)
         self.down = nn.Linear(D, C + R, bias=False)
         self.norm = RMSNorm(C, config.norm_eps)
         self.up = nn.Linear(C, N * (H + U), bias=False)
@@ -80,8 +80,8 @@ class MLA(nn.Module):
         return absorbed < naive
 
 
-def _projection(D: int, width: int, through: int, eps: float) -> nn.Module:
-    """From D to width, through a normed vector of `through` numbers unless that is 0."""
+def projection_through(D: int, width: int, through: int, eps: float) -> nn.Module:
+    """Return the layer from D to width numbers, through a normed vector of `through` numbers unless that is 0."""
     if not through:
         return nn.Linear(D, width, bias=False)
     return nn.Sequential(

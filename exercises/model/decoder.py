@@ -119,7 +119,7 @@ class NanoLM(nn.Module):
         Raises:
             ValueError: tokens that are not (B, T), or not as many rows as the cache has; last outside 1 … T.
         """
-        _check_pass(tokens, cache, last)
+        check_pass(tokens, cache, last)
         x = self.embedding(tokens)  # (B, T, D)
         rotation = self._rotation(x, cache)  # looked up once: all layers turn by the same angles
         for layer in self.layers:
@@ -210,7 +210,8 @@ class NanoLM(nn.Module):
         )
 
 
-def _check_pass(tokens: Tensor, cache: AttendingCache | None, last: int | Tensor | None) -> None:
+def check_pass(tokens: Tensor, cache: AttendingCache | None, last: int | Tensor | None) -> None:
+    """Raise a ValueError that says what is wrong with the arguments of a pass, if anything is."""
     if tokens.ndim != 2 or not tokens.numel():
         raise ValueError(f"tokens has shape {tuple(tokens.shape)}; it must be (B, T), both at least 1")
     if cache is not None and cache.batch_size != len(tokens):

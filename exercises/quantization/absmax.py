@@ -183,5 +183,6 @@ def check_finite(weights: Num[Tensor, "..."]) -> None:
         raise ValueError(f"weights hold {(~finite).sum()} NaN or infinite numbers; all must be finite")
 
 
-def _at_least_float32(x: Tensor) -> Tensor:
+def at_least_float32(x: Num[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Return x in float32, or as it is where it is float64."""
     return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -5,15 +5,15 @@ from jaxtyping import Float, Int8
 from torch import Tensor, nn
 
 from .absmax import absmax_scales, dequantize, quantize, round_to_codes, split_groups
-from .gptq_rounding import _bias, _check
+from .gptq_rounding import check_inputs, detached_bias
 from .linear import SCALE_DTYPE, QuantizedLinear
 
 from course import NotYetWritten
 
-_ALPHAS = 20  # steps of α from 0 to 1
-_SHRINKINGS = 20  # steps of a scale from 0 to its absmax; those from the half up are tried
+ALPHA_STEPS = 20  # steps of α from 0 to 1
+SHRINK_STEPS = 20  # steps of a scale from 0 to its absmax; those from the half up are tried
 # An input that is (nearly) never seen would get a channel scale of (nearly) 0.
-_SMALLEST_SHARE = 1e-3
+SMALLEST_SHARE = 1e-3
 
 
 def channel_scales(
@@ -90,4 +90,4 @@ def awq_linear(linear: nn.Linear, inputs: Tensor, bits: int, group_size: int | N
     (A server would multiply them into the norm or matrix before, and save the division.)
     """
     codes, scales, c = awq(linear.weight.detach(), inputs, bits, group_size, SCALE_DTYPE)
-    return QuantizedLinear(codes, scales, bits, _bias(linear), c)
+    return QuantizedLinear(codes, scales, bits, detached_bias(linear), c)

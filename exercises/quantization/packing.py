@@ -44,7 +44,7 @@ def pack_bits(codes: Int8[Tensor, "... D"], bits: int) -> UInt8[Tensor, "... byt
     Raises:
         ValueError: bits outside 2 … 8, a code that does not fit, or rows that do not fill whole bytes.
     """
-    _check_codes(codes, bits)
+    check_codes(codes, bits)
     if bits == 4:
         return pack_nibbles(codes)
     patterns = (codes.short() + 2 ** (bits - 1)).to(torch.uint8).unsqueeze(-1)
@@ -72,7 +72,8 @@ def _places(n: int, like: Tensor) -> Tensor:
     return torch.arange(n, dtype=torch.uint8, device=like.device)
 
 
-def _check_codes(codes: Tensor, bits: int) -> None:
+def check_codes(codes: Int8[Tensor, "... D"], bits: int) -> None:
+    """Raise a ValueError if a code does not fit into the bits, or a row of codes does not fill whole bytes."""
     q = largest_code(bits)
     if codes.shape[-1] * bits % 8:
         raise ValueError(f"rows of {codes.shape[-1]} codes of {bits} bits do not fill whole bytes; pad the row")

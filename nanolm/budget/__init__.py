@@ -23,11 +23,13 @@ _HOMES = {
     ],
     "experts": [
         "ParameterCounts",
+        "checked_total",
         "effective_experts",
         "expected_unused_experts",
         "expected_unused_given",
         "load_imbalance",
         "parameter_counts",
+        "require_choice",
     ],
     "hardware": [
         "A100",
@@ -46,6 +48,7 @@ _HOMES = {
         "weight_bytes",
     ],
     "pricing": [
+        "arrivals_in_order",
         "cost_per_million",
         "pareto_front",
         "prompt_cache_cost",
@@ -96,11 +99,13 @@ if TYPE_CHECKING:
     from .decode_batch import decode_step_time as decode_step_time
     from .decode_batch import max_batch_for_tpot as max_batch_for_tpot
     from .experts import ParameterCounts as ParameterCounts
+    from .experts import checked_total as checked_total
     from .experts import effective_experts as effective_experts
     from .experts import expected_unused_experts as expected_unused_experts
     from .experts import expected_unused_given as expected_unused_given
     from .experts import load_imbalance as load_imbalance
     from .experts import parameter_counts as parameter_counts
+    from .experts import require_choice as require_choice
     from .hardware import A100 as A100
     from .hardware import H100 as H100
     from .hardware import H200 as H200
@@ -113,6 +118,7 @@ if TYPE_CHECKING:
     from .memory import max_context as max_context
     from .memory import positions_run as positions_run
     from .memory import weight_bytes as weight_bytes
+    from .pricing import arrivals_in_order as arrivals_in_order
     from .pricing import cost_per_million as cost_per_million
     from .pricing import pareto_front as pareto_front
     from .pricing import prompt_cache_cost as prompt_cache_cost

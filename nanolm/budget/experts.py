@@ -34,7 +34,7 @@ def parameter_counts(shared_params: int, expert_params: int, n_experts: int, k: 
     Source: Fedus 2021, section 1.
     """
     require_not_negative(shared_params=shared_params, expert_params=expert_params)
-    _require_choice(n_experts, k)
+    require_choice(n_experts, k)
     return ParameterCounts(shared_params + n_experts * expert_params, shared_params + k * expert_params)
 
 
@@ -48,7 +48,7 @@ def expected_unused_experts(n_positions: int, n_experts: int, k: int) -> float:
         ValueError: n_positions not a whole number, 0 or more; n_experts not one above 0; k outside 1 … E.
     """
     require_count(0, n_positions=n_positions)
-    _require_choice(n_experts, k)
+    require_choice(n_experts, k)
     return n_experts * math.pow(1 - k / n_experts, n_positions)
 
 
@@ -79,7 +79,7 @@ def load_imbalance(counts: Sequence[int]) -> float:
     Raises:
         ValueError: no counts, a count that is not a whole number, 0 or more, or none above 0.
     """
-    total = _checked_total(counts)
+    total = checked_total(counts)
     return max(counts) * len(counts) / total
 
 
@@ -93,17 +93,23 @@ def effective_experts(counts: Sequence[int]) -> float:
 
     Source: Hill 1973 (the exponential of the entropy).
     """
-    total = _checked_total(counts)
+    total = checked_total(counts)
     return math.exp(-sum(count / total * math.log(count / total) for count in counts if count))
 
 
-def _require_choice(n_experts: int, k: int) -> None:
+def require_choice(n_experts: int, k: int) -> None:
+    """Raise a ValueError unless a token can be sent to k of n_experts: 1 ≤ k ≤ n_experts, both whole."""
     require_count(1, n_experts=n_experts, k=k)
     if k > n_experts:
         raise ValueError(f"k is {k}; of {n_experts} experts a token can have at most {n_experts}")
 
 
-def _checked_total(counts: Sequence[int]) -> int:
+def checked_total(counts: Sequence[int]) -> int:
+    """Return the sum of how often each expert was chosen.
+
+    Raises:
+        ValueError: a count that is not whole or below 0, or all of them 0.
+    """
     for count in counts:
         require_count(0, counts=count)
     if not sum(counts):

@@ -57,14 +57,19 @@ def prompt_cache_cost(
     cached_tokens = n_shared_tokens - n_shared_tokens % granularity_tokens
     plain_tokens = n_shared_tokens - cached_tokens + n_fresh_tokens
     billed_tokens, last_use = 0.0, None
-    for arrival in _in_order(arrivals_seconds):
+    for arrival in arrivals_in_order(arrivals_seconds):
         hit = last_use is not None and arrival - last_use <= time_to_live_seconds
         billed_tokens += plain_tokens + cached_tokens * (read_factor if hit else write_factor)
         last_use = arrival
     return billed_tokens * input_dollars_per_million / 1e6
 
 
-def _in_order(arrivals_seconds: Iterable[float]) -> list[float]:
+def arrivals_in_order(arrivals_seconds: Iterable[float]) -> list[float]:
+    """Return the arrivals as a list.
+
+    Raises:
+        ValueError: one that is below 0, or earlier than the one before.
+    """
     arrivals = list(arrivals_seconds)
     for index, arrival in enumerate(arrivals):
         name = f"arrivals_seconds[{index}]"

@@ -12,10 +12,9 @@ from torch import Tensor
 from ..config import ModelConfig
 from ..quantization.absmax import dequantize, quantize
 from ..quantization.float8 import FLOAT8, LARGEST_FLOAT8
+from ..quantization.linear import SCALE_DTYPE
 from .contiguous import KVCache
 from .ragged import RaggedKVCache
-
-_SCALE_DTYPE = torch.bfloat16
 
 
 class Int8KVCache(KVCache):
@@ -38,7 +37,7 @@ class Int8KVCache(KVCache):
         super().__init__(config, batch_size, capacity, torch.int8, device)
         self.dtype = dtype
         self.key_scales, self.value_scales = (
-            [torch.ones(*codes.shape[:3], 1, dtype=_SCALE_DTYPE, device=device) for codes in each]
+            [torch.ones(*codes.shape[:3], 1, dtype=SCALE_DTYPE, device=device) for codes in each]
             for each in (self.keys, self.values)
         )
 
@@ -65,7 +64,7 @@ class Int8KVCache(KVCache):
         back = []
         for new, all_codes, all_scales in stores:
             codes, scales = all_codes[layer], all_scales[layer]
-            new_codes, new_scales = quantize(new.detach(), 8, scale_dtype=_SCALE_DTYPE)
+            new_codes, new_scales = quantize(new.detach(), 8, scale_dtype=SCALE_DTYPE)
             codes[places], scales[places] = new_codes, new_scales
             back.append(dequantize(codes[:, :, :end], scales[:, :, :end]).to(self.dtype))
         return back[0], back[1]

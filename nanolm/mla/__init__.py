@@ -17,6 +17,7 @@ _HOMES = {
     ],
     "layer": [
         "MLA",
+        "projection_through",
     ],
     "model": [
         "DEMO_CONFIG",
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .attention import naive_attention as naive_attention
     from .cache import MLACache as MLACache
     from .layer import MLA as MLA
+    from .layer import projection_through as projection_through
     from .model import DEMO_CONFIG as DEMO_CONFIG
     from .model import DEMO_LATENT as DEMO_LATENT
     from .model import LatentLM as LatentLM

@@ -15,6 +15,7 @@ _HOMES = {
     "decoder": [
         "Layer",
         "NanoLM",
+        "check_pass",
         "check_prompts",
         "right_padded",
     ],
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from .cuda_graphs import StaticDecoder as StaticDecoder
     from .decoder import Layer as Layer
     from .decoder import NanoLM as NanoLM
+    from .decoder import check_pass as check_pass
     from .decoder import check_prompts as check_prompts
     from .decoder import right_padded as right_padded
     from .expert_layers import SeparateLinear as SeparateLinear

@@ -8,6 +8,7 @@ from .._lazy import lazy
 _HOMES = {
     "absmax": [
         "absmax_scales",
+        "at_least_float32",
         "bits_per_weight",
         "check_finite",
         "dequantize",
@@ -19,6 +20,9 @@ _HOMES = {
         "split_groups",
     ],
     "awq_rounding": [
+        "ALPHA_STEPS",
+        "SHRINK_STEPS",
+        "SMALLEST_SHARE",
         "awq",
         "awq_linear",
         "channel_scales",
@@ -42,6 +46,8 @@ _HOMES = {
         "to_float8",
     ],
     "gptq_rounding": [
+        "check_inputs",
+        "detached_bias",
         "gptq",
         "gptq_linear",
         "inverse_factor",
@@ -59,6 +65,7 @@ _HOMES = {
         "quantized_matmul",
     ],
     "packing": [
+        "check_codes",
         "pack_bits",
         "pack_nibbles",
         "unpack_bits",
@@ -69,6 +76,7 @@ __getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
     from .absmax import absmax_scales as absmax_scales
+    from .absmax import at_least_float32 as at_least_float32
     from .absmax import bits_per_weight as bits_per_weight
     from .absmax import check_finite as check_finite
     from .absmax import dequantize as dequantize
@@ -78,6 +86,9 @@ if TYPE_CHECKING:
     from .absmax import quantize_tensor as quantize_tensor
     from .absmax import round_to_codes as round_to_codes
     from .absmax import split_groups as split_groups
+    from .awq_rounding import ALPHA_STEPS as ALPHA_STEPS
+    from .awq_rounding import SHRINK_STEPS as SHRINK_STEPS
+    from .awq_rounding import SMALLEST_SHARE as SMALLEST_SHARE
     from .awq_rounding import awq as awq
     from .awq_rounding import awq_linear as awq_linear
     from .awq_rounding import channel_scales as channel_scales
@@ -95,6 +106,8 @@ if TYPE_CHECKING:
     from .float8 import multiply_float8 as multiply_float8
     from .float8 import simulate_float8 as simulate_float8
     from .float8 import to_float8 as to_float8
+    from .gptq_rounding import check_inputs as check_inputs
+    from .gptq_rounding import detached_bias as detached_bias
     from .gptq_rounding import gptq as gptq
     from .gptq_rounding import gptq_linear as gptq_linear
     from .gptq_rounding import inverse_factor as inverse_factor
@@ -106,6 +119,7 @@ if TYPE_CHECKING:
     from .matmul import FEW_ROWS as FEW_ROWS
     from .matmul import plain_matmul as plain_matmul
     from .matmul import quantized_matmul as quantized_matmul
+    from .packing import check_codes as check_codes
     from .packing import pack_bits as pack_bits
     from .packing import pack_nibbles as pack_nibbles
     from .packing import unpack_bits as unpack_bits

@@ -42,7 +42,7 @@ def absmax_scales(weights: Num[Tensor, "... D"], bits: int) -> Float[Tensor, "..
         ValueError: bits outside 2 … 8; a weight that is NaN or infinite.
     """
     check_finite(weights)
-    scales = _at_least_float32(weights).abs().amax(dim=-1, keepdim=True) / largest_code(bits)
+    scales = at_least_float32(weights).abs().amax(dim=-1, keepdim=True) / largest_code(bits)
     return torch.where(scales > 0, scales, 1.0)
 
 
@@ -60,7 +60,7 @@ def round_to_codes(weights: Num[Tensor, "... D"], scales: Float[Tensor, "... 1"]
         ValueError: bits outside 2 … 8.
     """
     q = largest_code(bits)
-    return (_at_least_float32(weights) / scales).round().clamp(-q, q).to(torch.int8)
+    return (at_least_float32(weights) / scales).round().clamp(-q, q).to(torch.int8)
 
 
 def quantize(
@@ -170,5 +170,6 @@ def check_finite(weights: Num[Tensor, "..."]) -> None:
         raise ValueError(f"weights hold {(~finite).sum()} NaN or infinite numbers; all must be finite")
 
 
-def _at_least_float32(x: Tensor) -> Tensor:
+def at_least_float32(x: Num[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Return x in float32, or as it is where it is float64."""
     return x.to(torch.promote_types(x.dtype, torch.float32))

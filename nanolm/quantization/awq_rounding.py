@@ -5,13 +5,13 @@ from jaxtyping import Float, Int8
 from torch import Tensor, nn
 
 from .absmax import absmax_scales, dequantize, quantize, round_to_codes, split_groups
-from .gptq_rounding import _bias, _check
+from .gptq_rounding import check_inputs, detached_bias
 from .linear import SCALE_DTYPE, QuantizedLinear
 
-_ALPHAS = 20  # steps of α from 0 to 1
-_SHRINKINGS = 20  # steps of a scale from 0 to its absmax; those from the half up are tried
+ALPHA_STEPS = 20  # steps of α from 0 to 1
+SHRINK_STEPS = 20  # steps of a scale from 0 to its absmax; those from the half up are tried
 # An input that is (nearly) never seen would get a channel scale of (nearly) 0.
-_SMALLEST_SHARE = 1e-3
+SMALLEST_SHARE = 1e-3
 
 
 def channel_scales(
@@ -28,12 +28,12 @@ def channel_scales(
     Raises:
         ValueError: what `quantize` refuses, or inputs that are not (n, D).
     """
-    _check(weights, inputs)
+    check_inputs(weights, inputs)
     magnitude = inputs.double().abs().mean(dim=0)
-    magnitude = magnitude.clamp(min=_SMALLEST_SHARE * magnitude.max().item() or 1.0)
+    magnitude = magnitude.clamp(min=SMALLEST_SHARE * magnitude.max().item() or 1.0)
     H, candidates = inputs.double().T @ inputs.double(), []
-    for step in range(_ALPHAS + 1):
-        c = magnitude ** (step / _ALPHAS)
+    for step in range(ALPHA_STEPS + 1):
+        c = magnitude ** (step / ALPHA_STEPS)
         c = (c / (c.max() * c.min()).sqrt()).to(weights.dtype)
         E = (dequantize(*quantize(weights * c, bits, group_size)) / c - weights).double()
         candidates.append(((E @ H * E).sum().item(), c))  # ‖XEᵀ‖², without the n rows of X
@@ -58,13 +58,13 @@ def shrunken_scales(
     Raises:
         ValueError: what `quantize` refuses, or inputs that are not (n, D).
     """
-    _check(weights, inputs)
+    check_inputs(weights, inputs)
     groups = split_groups(weights, group_size)  # (out, G, size)
     X = inputs.double().unflatten(-1, groups.shape[1:]).transpose(0, 1)  # (G, n, size)
     H, full = X.transpose(1, 2) @ X, absmax_scales(groups, bits)
     best, least = full, torch.full(full.shape[:2], torch.inf, dtype=torch.float64, device=full.device)
-    for step in range(_SHRINKINGS, _SHRINKINGS // 2 - 1, -1):
-        scales = (full * (step / _SHRINKINGS)).to(scale_dtype or full.dtype)
+    for step in range(SHRINK_STEPS, SHRINK_STEPS // 2 - 1, -1):
+        scales = (full * (step / SHRINK_STEPS)).to(scale_dtype or full.dtype)
         E = round_to_codes(groups, scales, bits).double() * scales.double() - groups.double()
         error = torch.einsum("ogi,gij,ogj->og", E, H, E)
         best = torch.where((error < least)[..., None], scales, best)
@@ -98,4 +98,4 @@ def awq_linear(linear: nn.Linear, inputs: Tensor, bits: int, group_size: int | N
     (A server would multiply them into the norm or matrix before, and save the division.)
     """
     codes, scales, c = awq(linear.weight.detach(), inputs, bits, group_size, SCALE_DTYPE)
-    return QuantizedLinear(codes, scales, bits, _bias(linear), c)
+    return QuantizedLinear(codes, scales, bits, detached_bias(linear), c)

@@ -54,7 +54,7 @@ def gptq(
     Raises:
         ValueError: what `quantize` refuses, damping not above 0, or inputs that are not (n, D).
     """
-    _check(weights, inputs)
+    check_inputs(weights, inputs)
     split_groups(weights, group_size)  # for its errors
     U, W = inverse_factor(inputs, damping), weights.double().clone()
     codes, scales, size = torch.empty(W.shape, dtype=torch.int8, device=W.device), [], group_size or W.shape[1]
@@ -87,14 +87,16 @@ def inverse_factor(inputs: Float[Tensor, "n D"], damping: float = 0.01) -> Float
 def gptq_linear(linear: nn.Linear, inputs: Tensor, bits: int, group_size: int | None = None) -> QuantizedLinear:
     """Return the layer with its weights rounded by `gptq`; the bias stays."""
     codes, scales = gptq(linear.weight.detach(), inputs, bits, group_size, scale_dtype=SCALE_DTYPE)
-    return QuantizedLinear(codes, scales, bits, _bias(linear))
+    return QuantizedLinear(codes, scales, bits, detached_bias(linear))
 
 
-def _bias(linear: nn.Linear) -> Tensor | None:
+def detached_bias(linear: nn.Linear) -> Tensor | None:
+    """Return a layer's bias without its gradient, or None where it has none."""
     return None if linear.bias is None else linear.bias.detach()
 
 
-def _check(weights: Tensor, inputs: Tensor) -> None:
+def check_inputs(weights: Tensor, inputs: Tensor) -> None:
+    """Raise a ValueError unless weights are (out, D) and inputs (n, D), n at least 1, and all numbers are finite."""
     if weights.ndim != 2 or inputs.ndim != 2 or inputs.shape[1] != weights.shape[1] or not len(inputs):
         shapes = f"weights have shape {tuple(weights.shape)} and inputs {tuple(inputs.shape)}"
         raise ValueError(f"{shapes}; they must be (out, D) and (n, D), n at least 1")

@@ -20,7 +20,7 @@ def pack_nibbles(codes: Int8[Tensor, "... D"]) -> UInt8[Tensor, "... bytes"]:
     Raises:
         ValueError: D is odd, or a code is outside -8 … 7.
     """
-    _check_codes(codes, 4)
+    check_codes(codes, 4)
     even, odd = (codes + 8).to(torch.uint8).unflatten(-1, (-1, 2)).unbind(-1)
     return even | odd << 4
 
@@ -36,7 +36,7 @@ def pack_bits(codes: Int8[Tensor, "... D"], bits: int) -> UInt8[Tensor, "... byt
     Raises:
         ValueError: bits outside 2 … 8, a code that does not fit, or rows that do not fill whole bytes.
     """
-    _check_codes(codes, bits)
+    check_codes(codes, bits)
     if bits == 4:
         return pack_nibbles(codes)
     patterns = (codes.short() + 2 ** (bits - 1)).to(torch.uint8).unsqueeze(-1)
@@ -64,7 +64,8 @@ def _places(n: int, like: Tensor) -> Tensor:
     return torch.arange(n, dtype=torch.uint8, device=like.device)
 
 
-def _check_codes(codes: Tensor, bits: int) -> None:
+def check_codes(codes: Int8[Tensor, "... D"], bits: int) -> None:
+    """Raise a ValueError if a code does not fit into the bits, or a row of codes does not fill whole bytes."""
     q = largest_code(bits)
     if codes.shape[-1] * bits % 8:
         raise ValueError(f"rows of {codes.shape[-1]} codes of {bits} bits do not fill whole bytes; pad the row")
