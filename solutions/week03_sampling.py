@@ -37,10 +37,10 @@
 #
 # | helper | what it refuses |
 # |---|---|
-# | `_check_temperature(temperature)` | a temperature below 0, infinite or NaN |
-# | `_check_finite(largest)` | NaN, +inf or a row of -inf only, when it is handed the largest logit of each row |
-# | `_check_top_k(k)` | k below 1 |
-# | `_check_top_p(p)` | p outside (0, 1] |
+# | `check_temperature(temperature)` | a temperature below 0, infinite or NaN |
+# | `check_finite(largest)` | NaN, +inf or a row of -inf only, when it is handed the largest logit of each row |
+# | `check_top_k(k)` | k below 1 |
+# | `check_top_p(p)` | p outside (0, 1] |
 #
 # Where you see a *Prediction*, write down a number before you run the next cell. A wrong guess that you made is worth
 # more than a right one that you read.

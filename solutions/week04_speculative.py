@@ -349,8 +349,8 @@ figures.show(
 # | helper | what it does |
 # |---|---|
 # | `check_distributions(target_probs, draft_probs)` | refuses what are no distributions over one vocabulary |
-# | `_check_alpha_gamma(alpha, gamma)` | refuses α outside 0 to 1 and a negative γ |
-# | `_check_request(prompt, max_new_tokens, gamma)` | refuses an empty prompt and negative counts |
+# | `check_alpha_gamma(alpha, gamma)` | refuses α outside 0 to 1 and a negative γ |
+# | `check_request(prompt, max_new_tokens, gamma)` | refuses an empty prompt and negative counts |
 # | `up_to_end(tokens, end_tokens)` | the tokens up to and with the first end token |
 # | `Round(drafted, tokens)` | what one round did |
 # | `stats.count(round, written)` | adds a round, of which `written` tokens went into the text |

@@ -245,8 +245,8 @@ from nanolm.workload import ServingRun  # exercise: utilisation, finished_at, wa
 #
 # | helper | what it does |
 # |---|---|
-# | `_waiting_line(needs, n_slots, arrivals)` | checks everything; returns a deque of the requests that need a step, in order, and the arrivals as a tuple |
-# | `_take_arrived(waiting, arrivals, step, most)` | takes requests that have arrived by this step off the front of the line, at most `most` |
+# | `waiting_line(needs, n_slots, arrivals)` | checks everything; returns a deque of the requests that need a step, in order, and the arrivals as a tuple |
+# | `take_arrived(waiting, arrivals, step, most)` | takes requests that have arrived by this step off the front of the line, at most `most` |
 
 # %%
 from nanolm.workload import simulate_static_batching  # exercise: simulate_static_batching

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .checks import _check_min_p, _check_temperature, _check_top_k, _check_top_p
+from .checks import check_min_p, check_temperature, check_top_k, check_top_p
 
 from course import NotYetWritten
 
@@ -73,12 +73,12 @@ def min_p_filter(probs: Float[Tensor, "... V"], min_p: float) -> Float[Tensor, "
     Raises:
         ValueError: min_p outside [0, 1].
     """
-    _check_min_p(min_p)
+    check_min_p(min_p)
     kept = probs.where(probs >= min_p * probs.max(dim=-1, keepdim=True).values, 0.0)
     return kept / kept.sum(dim=-1, keepdim=True)
 
 
-def _tolerance(probs: Tensor) -> float:
+def rounding_tolerance(probs: Tensor) -> float:
     """A total that misses top_p by no more than this has reached it.
 
     Two sums of the same numbers in another order differ by a few units in the last place.
@@ -86,7 +86,7 @@ def _tolerance(probs: Tensor) -> float:
     return 1e-9 if probs.dtype == torch.float64 else 1e-6
 
 
-def _check_finite(largest: Tensor) -> None:
+def check_finite(largest: Tensor) -> None:
     """One sum asks all rows at once: a single NaN or infinity makes it NaN or infinite."""
     if not math.isfinite(largest.double().sum().item()):
         raise ValueError("logits hold NaN, +inf, or a row of -inf only; each row needs a finite logit and no NaN")

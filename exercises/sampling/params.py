@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from .checks import _CHECKS
+from .checks import FIELD_CHECKS
 from .filters import min_p_filter, temperature_probs, top_k_filter, top_p_filter
 
 from course import NotYetWritten
@@ -53,7 +53,7 @@ class SamplingParams:
     logprobs: int | None = None
 
     def __post_init__(self) -> None:
-        for name, check in _CHECKS.items():
+        for name, check in FIELD_CHECKS.items():
             # Frozen is for everyone else: sequences become tuples here, so that equal rules hash alike.
             object.__setattr__(self, name, check(getattr(self, name)))
 

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from .filters import _check_finite
+from .filters import check_finite
 from .params import SamplingParams
 from .rng import Rng
 

@@ -58,7 +58,8 @@ def best_gamma(alpha: float, draft_cost: float, max_gamma: int = 32) -> int:
     )
 
 
-def _check_alpha_gamma(alpha: float, gamma: int) -> None:
+def check_alpha_gamma(alpha: float, gamma: int) -> None:
+    """Raise a ValueError unless alpha is 0 to 1 and gamma 0 or more."""
     if not 0 <= alpha <= 1:
         raise ValueError(f"alpha is {alpha}; an acceptance rate lies between 0 and 1")
     if gamma < 0:

@@ -156,7 +156,7 @@ def simulate_continuous_batching(
     )
 
 
-def _waiting_line(
+def waiting_line(
     needs: Sequence[int], n_slots: int, arrivals: Sequence[int] | None
 ) -> tuple[deque[int], tuple[int, ...]]:
     """(requests that need a step at all, in order; the arrivals of all), after a check of everything."""
@@ -173,7 +173,7 @@ def _waiting_line(
     return deque(request for request, need in enumerate(needs) if need), arrivals
 
 
-def _take_arrived(waiting: deque[int], arrivals: Sequence[int], step: int, most: int) -> list[int]:
+def take_arrived(waiting: deque[int], arrivals: Sequence[int], step: int, most: int) -> list[int]:
     """Take the requests that have arrived by this step off the front of the line, at most `most`."""
     taken: list[int] = []
     while waiting and len(taken) < most and arrivals[waiting[0]] <= step:

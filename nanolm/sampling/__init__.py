@@ -16,15 +16,22 @@ _HOMES = {
         "with_adjusted_logits",
     ],
     "checks": [
+        "FIELD_CHECKS",
         "MOST_LOGPROBS",
         "MOST_PENALTY",
+        "check_min_p",
+        "check_temperature",
+        "check_top_k",
+        "check_top_p",
     ],
     "fast_filters": [
         "fast_probs",
         "top_ids",
     ],
     "filters": [
+        "check_finite",
         "min_p_filter",
+        "rounding_tolerance",
         "temperature_probs",
         "top_k_filter",
         "top_p_filter",
@@ -59,11 +66,18 @@ if TYPE_CHECKING:
     from .adjust import check_vocabulary as check_vocabulary
     from .adjusted_stream import Stream as Stream
     from .adjusted_stream import with_adjusted_logits as with_adjusted_logits
+    from .checks import FIELD_CHECKS as FIELD_CHECKS
     from .checks import MOST_LOGPROBS as MOST_LOGPROBS
     from .checks import MOST_PENALTY as MOST_PENALTY
+    from .checks import check_min_p as check_min_p
+    from .checks import check_temperature as check_temperature
+    from .checks import check_top_k as check_top_k
+    from .checks import check_top_p as check_top_p
     from .fast_filters import fast_probs as fast_probs
     from .fast_filters import top_ids as top_ids
+    from .filters import check_finite as check_finite
     from .filters import min_p_filter as min_p_filter
+    from .filters import rounding_tolerance as rounding_tolerance
     from .filters import temperature_probs as temperature_probs
     from .filters import top_k_filter as top_k_filter
     from .filters import top_p_filter as top_p_filter

@@ -25,19 +25,23 @@ def _whole(name: str, value: Any, least: int, most: float, allowed: str) -> int:
     return int(value)
 
 
-def _check_temperature(temperature: float) -> float:
+def check_temperature(temperature: float) -> float:
+    """Return a temperature as SamplingParams keeps it; raise a ValueError that says what is allowed."""
     return _number("temperature", temperature, lambda value: 0 <= value < math.inf, "finite and 0 (greedy) or more")
 
 
-def _check_top_k(k: int) -> int:
+def check_top_k(k: int) -> int:
+    """Return a top_k as SamplingParams keeps it; raise a ValueError that says what is allowed."""
     return _whole("top_k", k, 1, math.inf, "a whole number, 1 or more (None keeps all)")
 
 
-def _check_top_p(p: float) -> float:
+def check_top_p(p: float) -> float:
+    """Return a top_p as SamplingParams keeps it; raise a ValueError that says what is allowed."""
     return _number("top_p", p, lambda value: 0 < value <= 1, "above 0 and at most 1 (None keeps all)")
 
 
-def _check_min_p(min_p: float) -> float:
+def check_min_p(min_p: float) -> float:
+    """Return a min_p as SamplingParams keeps it; raise a ValueError that says what is allowed."""
     return _number("min_p", min_p, lambda value: 0 <= value <= 1, "from 0 to 1 (None keeps all)")
 
 
@@ -91,12 +95,12 @@ def _or_none(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 # For each field of SamplingParams what checks it and returns it, sequences as tuples, whole numbers as ints.
-_CHECKS: dict[str, Callable[[Any], Any]] = {
-    "temperature": _check_temperature,
-    "top_k": _or_none(_check_top_k),
-    "top_p": _or_none(_check_top_p),
+FIELD_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "temperature": check_temperature,
+    "top_k": _or_none(check_top_k),
+    "top_p": _or_none(check_top_p),
     "end_tokens": _or_none(_check_end_tokens),
-    "min_p": _or_none(_check_min_p),
+    "min_p": _or_none(check_min_p),
     "repetition_penalty": _check_repetition_penalty,
     "presence_penalty": _check_presence_penalty,
     "frequency_penalty": _check_frequency_penalty,

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from .filters import _check_finite, min_p_filter, temperature_probs, top_p_filter
+from .filters import check_finite, min_p_filter, temperature_probs, top_p_filter
 from .params import SamplingParams
 
 # Probabilities worked on at once on a CPU: in its own cache they are several times faster than in fresh memory.
@@ -25,7 +25,7 @@ def fast_probs(logits: Float[Tensor, "n V"], sampling: SamplingParams) -> Float[
         return temperature_probs(logits, 0.0)  # one token is certain, and no filter changes that
     n, V = logits.shape
     largest = logits.amax(dim=-1, keepdim=True).double()
-    _check_finite(largest)
+    check_finite(largest)
     kept = torch.zeros(n, V, dtype=torch.float64, device=logits.device)
     step = n if logits.is_cuda else max(1, _AT_ONCE // V)
     for start in range(0, n, step):

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .checks import _check_min_p, _check_temperature, _check_top_k, _check_top_p
+from .checks import check_min_p, check_temperature, check_top_k, check_top_p
 
 
 def temperature_probs(logits: Float[Tensor, "... V"], temperature: float) -> Float[Tensor, "... V"]:
@@ -22,10 +22,10 @@ def temperature_probs(logits: Float[Tensor, "... V"], temperature: float) -> Flo
     Raises:
         ValueError: temperature negative or not finite; a row whose logits are all -inf; a NaN or +inf logit.
     """
-    _check_temperature(temperature)
+    check_temperature(temperature)
     logits = logits.double()
     largest = logits.max(dim=-1, keepdim=True).values
-    _check_finite(largest)
+    check_finite(largest)
     if temperature == 0:
         return torch.zeros_like(logits).scatter_(-1, logits.argmax(dim=-1, keepdim=True), 1.0)
     # The largest goes to 0 before the division: at a tiny temperature the quotient itself would overflow.
@@ -40,7 +40,7 @@ def top_k_filter(probs: Float[Tensor, "... V"], k: int) -> Float[Tensor, "... V"
     Raises:
         ValueError: k below 1.
     """
-    _check_top_k(k)
+    check_top_k(k)
     if k >= probs.shape[-1]:
         return probs
     order = probs.argsort(dim=-1, descending=True, stable=True)
@@ -59,11 +59,11 @@ def top_p_filter(probs: Float[Tensor, "... V"], p: float) -> Float[Tensor, "... 
     Raises:
         ValueError: p outside (0, 1].
     """
-    _check_top_p(p)
+    check_top_p(p)
     ordered, order = probs.sort(dim=-1, descending=True, stable=True)
     before = ordered.cumsum(dim=-1) - ordered  # the total without this token
     # A token goes if the ones before it reach p already. The first has nothing before it and always stays.
-    dropped = before >= p - _tolerance(probs)
+    dropped = before >= p - rounding_tolerance(probs)
     dropped[..., 0] = False
     if p == 1:
         dropped = ordered == 0
@@ -80,12 +80,12 @@ def min_p_filter(probs: Float[Tensor, "... V"], min_p: float) -> Float[Tensor, "
     Raises:
         ValueError: min_p outside [0, 1].
     """
-    _check_min_p(min_p)
+    check_min_p(min_p)
     kept = probs.where(probs >= min_p * probs.max(dim=-1, keepdim=True).values, 0.0)
     return kept / kept.sum(dim=-1, keepdim=True)
 
 
-def _tolerance(probs: Tensor) -> float:
+def rounding_tolerance(probs: Tensor) -> float:
     """A total that misses top_p by no more than this has reached it.
 
     Two sums of the same numbers in another order differ by a few units in the last place.
@@ -93,7 +93,7 @@ def _tolerance(probs: Tensor) -> float:
     return 1e-9 if probs.dtype == torch.float64 else 1e-6
 
 
-def _check_finite(largest: Tensor) -> None:
+def check_finite(largest: Tensor) -> None:
     """One sum asks all rows at once: a single NaN or infinity makes it NaN or infinite."""
     if not math.isfinite(largest.double().sum().item()):
         raise ValueError("logits hold NaN, +inf, or a row of -inf only; each row needs a finite logit and no NaN")

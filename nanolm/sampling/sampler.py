@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from .filters import _check_finite
+from .filters import check_finite
 from .params import SamplingParams
 from .rng import Rng
 
@@ -20,7 +20,7 @@ def sample_next(logits: Float[Tensor, "B V"], sampling: SamplingParams, rng: Rng
     """
     if sampling.temperature == 0:
         largest, tokens = logits.max(dim=-1)  # the first among equals
-        _check_finite(largest)
+        check_finite(largest)
         return tokens
     probs = sampling.probs(logits)
     return torch.tensor([rng.categorical(row) for row in probs.cpu()], device=logits.device)

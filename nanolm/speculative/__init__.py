@@ -30,6 +30,7 @@ _HOMES = {
         "TargetModel",
         "baseline_generate",
         "check_draft",
+        "check_request",
         "speculative_generate",
         "speculative_round",
         "up_to_end",
@@ -42,6 +43,7 @@ _HOMES = {
     ],
     "speedup": [
         "best_gamma",
+        "check_alpha_gamma",
         "expected_tokens_per_round",
         "speculative_speedup",
     ],
@@ -66,11 +68,13 @@ if TYPE_CHECKING:
     from .generate import TargetModel as TargetModel
     from .generate import baseline_generate as baseline_generate
     from .generate import check_draft as check_draft
+    from .generate import check_request as check_request
     from .generate import speculative_generate as speculative_generate
     from .generate import speculative_round as speculative_round
     from .generate import up_to_end as up_to_end
     from .ngram_index import NgramIndex as NgramIndex
     from .session import Session as Session
     from .speedup import best_gamma as best_gamma
+    from .speedup import check_alpha_gamma as check_alpha_gamma
     from .speedup import expected_tokens_per_round as expected_tokens_per_round
     from .speedup import speculative_speedup as speculative_speedup

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..sampling.rng import Rng
 from .acceptance import verify_draft
-from .speedup import _check_alpha_gamma
+from .speedup import check_alpha_gamma
 
 
 class TargetModel(Protocol):
@@ -106,7 +106,7 @@ def speculative_round(target: TargetModel, draft: Draft, text: Sequence[int], ga
     Raises:
         ValueError: gamma negative.
     """
-    _check_alpha_gamma(1.0, gamma)
+    check_alpha_gamma(1.0, gamma)
     text = list(text)
     drafted, draft_probs = draft.propose(text, gamma, rng)
     target_probs = target.feed(text[target.length :] + drafted, last=len(drafted) + 1)
@@ -142,7 +142,7 @@ def speculative_generate(
     Raises:
         ValueError: an empty prompt, or gamma or max_new_tokens negative.
     """
-    _check_request(prompt, max_new_tokens, gamma)
+    check_request(prompt, max_new_tokens, gamma)
     text, stats = list(prompt), SpecDecodeStats()
     while (left := len(prompt) + max_new_tokens - len(text)) > 0:
         done = speculative_round(target, draft, text, min(gamma, left - 1), rng)
@@ -160,7 +160,7 @@ def baseline_generate(
     target: TargetModel, prompt: Sequence[int], max_new_tokens: int, rng: Rng, end_tokens: Sequence[int] = ()
 ) -> tuple[list[int], SpecDecodeStats]:
     """Return (new tokens, counts) of plain decoding, one token a target pass: what speculation is measured against."""
-    _check_request(prompt, max_new_tokens, gamma=0)
+    check_request(prompt, max_new_tokens, gamma=0)
     text, stats = list(prompt), SpecDecodeStats()
     for _ in range(max_new_tokens):
         token = rng.categorical(target.feed(text[target.length :])[-1])
@@ -177,7 +177,7 @@ def check_draft(draft_vocabulary: int, target_vocabulary: int, gamma: int) -> No
         raise ValueError(
             f"draft has {draft_vocabulary} tokens and target {target_vocabulary}; they must share one vocabulary"
         )
-    _check_alpha_gamma(1.0, gamma)
+    check_alpha_gamma(1.0, gamma)
 
 
 def up_to_end(tokens: list[int], end_tokens: Sequence[int]) -> list[int]:
@@ -186,9 +186,10 @@ def up_to_end(tokens: list[int], end_tokens: Sequence[int]) -> list[int]:
     return tokens[: first + 1]
 
 
-def _check_request(prompt: Sequence[int], max_new_tokens: int, gamma: int) -> None:
+def check_request(prompt: Sequence[int], max_new_tokens: int, gamma: int) -> None:
+    """Raise a ValueError for an empty prompt, or for max_new_tokens or gamma below 0."""
     if not len(prompt):
         raise ValueError("prompt is empty; the first token needs one before it (a start token will do)")
     if max_new_tokens < 0:
         raise ValueError(f"max_new_tokens is {max_new_tokens}; it must be 0 or more")
-    _check_alpha_gamma(1.0, gamma)
+    check_alpha_gamma(1.0, gamma)

@@ -14,7 +14,7 @@ def expected_tokens_per_round(alpha: float, gamma: int) -> float:
     Raises:
         ValueError: alpha outside 0 … 1, or gamma negative.
     """
-    _check_alpha_gamma(alpha, gamma)
+    check_alpha_gamma(alpha, gamma)
     return float(sum(alpha**i for i in range(gamma + 1)))
 
 
@@ -43,11 +43,12 @@ def best_gamma(alpha: float, draft_cost: float, max_gamma: int = 32) -> int:
 
     0 means: do not speculate.
     """
-    _check_alpha_gamma(alpha, max_gamma)
+    check_alpha_gamma(alpha, max_gamma)
     return max(range(max_gamma + 1), key=lambda gamma: (speculative_speedup(alpha, gamma, draft_cost), -gamma))
 
 
-def _check_alpha_gamma(alpha: float, gamma: int) -> None:
+def check_alpha_gamma(alpha: float, gamma: int) -> None:
+    """Raise a ValueError unless alpha is 0 to 1 and gamma 0 or more."""
     if not 0 <= alpha <= 1:
         raise ValueError(f"alpha is {alpha}; an acceptance rate lies between 0 and 1")
     if gamma < 0:

@@ -22,6 +22,8 @@ _HOMES = {
         "ServingRun",
         "simulate_continuous_batching",
         "simulate_static_batching",
+        "take_arrived",
+        "waiting_line",
     ],
     "trace": [
         "Arrival",
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     from .simulation import ServingRun as ServingRun
     from .simulation import simulate_continuous_batching as simulate_continuous_batching
     from .simulation import simulate_static_batching as simulate_static_batching
+    from .simulation import take_arrived as take_arrived
+    from .simulation import waiting_line as waiting_line
     from .trace import Arrival as Arrival
     from .trace import RECORDED as RECORDED
     from .trace import Trace as Trace

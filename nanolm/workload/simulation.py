@@ -101,10 +101,10 @@ def simulate_static_batching(needs: Sequence[int], n_slots: int, arrivals: Seque
 
     Source: Yu 2022 (Orca), section 3, on early-finished and late-joining requests.
     """
-    waiting, arrivals = _waiting_line(needs, n_slots, arrivals)
+    waiting, arrivals = waiting_line(needs, n_slots, arrivals)
     timeline: list[Row] = []
     while waiting:
-        batch = _take_arrived(waiting, arrivals, len(timeline), n_slots)
+        batch = take_arrived(waiting, arrivals, len(timeline), n_slots)
         empty = (None,) * (n_slots - len(batch))
         for done in range(max((needs[request] for request in batch), default=1)):
             at_work = tuple(request if done < needs[request] else None for request in batch)
@@ -132,13 +132,13 @@ def simulate_continuous_batching(
 
     Source: Yu 2022 (Orca), section 3, where it is called iteration-level scheduling.
     """
-    waiting, arrivals = _waiting_line(needs, n_slots, arrivals)
+    waiting, arrivals = waiting_line(needs, n_slots, arrivals)
     left = list(needs)
     slots: list[int | None] = [None] * n_slots
     timeline: list[Row] = []
     while waiting or any(request is not None for request in slots):
         free = [slot for slot, request in enumerate(slots) if request is None]
-        for request in _take_arrived(waiting, arrivals, len(timeline), len(free)):
+        for request in take_arrived(waiting, arrivals, len(timeline), len(free)):
             slots[free.pop(0)] = request
         timeline.append(tuple(slots))
         for slot, request in enumerate(slots):
@@ -148,7 +148,7 @@ def simulate_continuous_batching(
     return ServingRun(tuple(timeline), n_slots, arrivals)
 
 
-def _waiting_line(
+def waiting_line(
     needs: Sequence[int], n_slots: int, arrivals: Sequence[int] | None
 ) -> tuple[deque[int], tuple[int, ...]]:
     """(requests that need a step at all, in order; the arrivals of all), after a check of everything."""
@@ -165,7 +165,7 @@ def _waiting_line(
     return deque(request for request, need in enumerate(needs) if need), arrivals
 
 
-def _take_arrived(waiting: deque[int], arrivals: Sequence[int], step: int, most: int) -> list[int]:
+def take_arrived(waiting: deque[int], arrivals: Sequence[int], step: int, most: int) -> list[int]:
     """Take the requests that have arrived by this step off the front of the line, at most `most`."""
     taken: list[int] = []
     while waiting and len(taken) < most and arrivals[waiting[0]] <= step:

@@ -107,8 +107,8 @@ MISTAKES = [
         "name": "static batching blind to arrivals",
         "week": 6,
         "file": "workload/simulation.py",
-        "old": "batch = _take_arrived(waiting, arrivals, len(timeline), n_slots)",
-        "new": "batch = _take_arrived(waiting, (0,) * len(needs), len(timeline), n_slots)",
+        "old": "batch = take_arrived(waiting, arrivals, len(timeline), n_slots)",
+        "new": "batch = take_arrived(waiting, (0,) * len(needs), len(timeline), n_slots)",
         "test": "test_simulate_static_batching_forms_a_batch_from_those_who_have_arrived",
         "says": "before it had arrived",
     },
@@ -116,8 +116,8 @@ MISTAKES = [
         "name": "continuous batching blind to arrivals",
         "week": 6,
         "file": "workload/simulation.py",
-        "old": "_take_arrived(waiting, arrivals, len(timeline), len(free))",
-        "new": "_take_arrived(waiting, (0,) * len(needs), len(timeline), len(free))",
+        "old": "take_arrived(waiting, arrivals, len(timeline), len(free))",
+        "new": "take_arrived(waiting, (0,) * len(needs), len(timeline), len(free))",
         "test": "test_simulate_continuous_batching_lets_a_request_join_when_it_arrives",
         "says": "before it had arrived",
     },
@@ -125,11 +125,11 @@ MISTAKES = [
         "name": "waiting for a full batch",
         "week": 6,
         "file": "workload/simulation.py",
-        "old": "batch = _take_arrived(waiting, arrivals, len(timeline), n_slots)",
+        "old": "batch = take_arrived(waiting, arrivals, len(timeline), n_slots)",
         "new": (
             "last = arrivals[list(waiting)[:n_slots][-1]]\n"
             "        timeline += [(None,) * n_slots] * (last - len(timeline))\n"
-            "        batch = _take_arrived(waiting, arrivals, len(timeline), n_slots)"
+            "        batch = take_arrived(waiting, arrivals, len(timeline), n_slots)"
         ),
         "test": "test_simulate_static_batching_does_not_wait_for_a_full_batch",
         "says": "begins with whoever is there",

@@ -89,7 +89,7 @@ def test_capstone_finds_texts_that_a_wrong_part_has_changed(load, answers):
 
 
 def test_capstone_says_where_a_part_broke(load, answers):
-    broken = read(answers / FILTERS).replace("    _check_top_k(k)\n    if k >=", "    1 / 0\n    if k >=")
+    broken = read(answers / FILTERS).replace("    check_top_k(k)\n    if k >=", "    1 / 0\n    if k >=")
     write(answers / FILTERS, broken)
     with pytest.raises(CourseError) as error:
         capstone(options(load, answers), NO_TARGETS, rounds=1)
@@ -99,7 +99,7 @@ def test_capstone_says_where_a_part_broke(load, answers):
 
 @pytest.mark.slow  # waits for the time limit
 def test_capstone_ends_a_part_that_loops_for_ever(load, answers):
-    endless = read(answers / FILTERS).replace("    _check_top_k(k)\n    if k >=", "    while True: pass\n    if k >=")
+    endless = read(answers / FILTERS).replace("    check_top_k(k)\n    if k >=", "    while True: pass\n    if k >=")
     write(answers / FILTERS, endless)
     with pytest.raises(CourseError, match="not done after 60 seconds"):
         capstone(options(load, answers), NO_TARGETS, rounds=1, seconds=60)

@@ -8,12 +8,12 @@ import pytest
 from giveaways import largest_piece
 from planting import planted
 
-from course.implementation import Implementation
+from course.building.stubs import stub_file
+from course.grading.implementation import Implementation
+from course.grading.runner import run_exercises
 from course.paths import ROOT, read
 from course.registry import Exercise, registry
-from course.runner import run_exercises
-from course.source import Function, Module, body_span, free_names
-from course.stubs import stub_file
+from course.text.source import Function, Module, body_span, free_names
 
 ASKED = [(exercise, target) for exercise in registry() for target in exercise.targets]
 
@@ -58,20 +58,13 @@ def test_a_piece_of_an_answer_is_found_whatever_its_variables_are_called(text, t
     assert found.tells == tells, found
 
 
-# Helpers of answers in sampling/, speculative/ and engine/ that are not public yet: strike a name that has become so.
-_STILL_PRIVATE = {
-    *("_check_finite", "_check_temperature", "_check_top_k", "_check_top_p", "_ROUNDING", "_ROUNDING_SHORT"),
-    *("_check_alpha_gamma", "_check_request", "_take_arrived", "_waiting_line"),
-}
-
-
 @pytest.mark.parametrize("exercise", registry(), ids=lambda exercise: exercise.name)
 def test_an_answer_needs_no_private_name_of_the_engine(exercise):
     module = module_of(exercise)
     for target in exercise.targets:
         answer = module.find(target.partition(".")[0])  # a notebook's cell has the whole class
         lines = module.text.splitlines()[answer.lineno - 1 : answer.end_lineno]
-        private = {name for name in free_names("\n".join(lines)) if name.startswith("_")} - _STILL_PRIVATE
+        private = {name for name in free_names("\n".join(lines)) if name.startswith("_")}
         assert not private, f"the cell of {target} imports {private}, which a student has to read: make them public"
 
 
