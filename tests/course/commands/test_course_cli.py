@@ -5,7 +5,10 @@ import sys
 from importlib import metadata
 
 import pytest
+from typer.testing import CliRunner
 
+from course.building import build
+from course.cli import app
 from course.paths import ROOT
 
 
@@ -54,3 +57,12 @@ def test_help_is_asked_for_in_either_way(arguments):
 
 def test_the_version_is_that_of_the_package():
     assert course("--version") == (0, f"course {metadata.version('nanolm-course')}\n")
+
+
+def test_answered_files_are_named_by_check_build_and_no_reason_to_fail(monkeypatch):
+    monkeypatch.setattr(build, "check_build", lambda released: ["exercises/x.py differs"] if released else [])
+    monkeypatch.setattr(build, "answered", lambda: ["exercises/x.py"])
+    result = CliRunner().invoke(app, ["check-build"])
+    assert result.exit_code == 0 and "answered here, so not compared: exercises/x.py" in result.stdout
+    result = CliRunner().invoke(app, ["check-build", "--released"])
+    assert result.exit_code == 1 and result.stdout == "exercises/x.py differs\n"

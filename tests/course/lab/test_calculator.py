@@ -1,4 +1,4 @@
-"""Tests `course/calculator.py` without a browser: values are set, and the HTML that would be shown is read."""
+"""Tests `course/lab/calculator.py` without a browser: values are set, and the HTML that would be shown is read."""
 
 import re
 from html.parser import HTMLParser
