@@ -27,7 +27,7 @@ from .model_runner import ModelRunner
 from .plain_runner import PlainRunner
 from .postprocess import Postprocessor
 from .request import Output, Request
-from .scheduler import Plan, Scheduler
+from .scheduler import Plan, Scheduler, Work
 from .token_choice import Outcome
 
 _MANY_RECORDS = 100_000
@@ -172,6 +172,8 @@ class Engine(Intake, BlockingCalls):
         if not plan.work:
             return []
         outcomes, model_seconds = self._run(plan)
+        # As it was run: a draft may have found fewer tokens than there was room for.
+        plan.work = [Work(request, n) for request, n, *_ in outcomes if request.leader is None]
         record = StepRecord.of(plan, self.scheduler, started, model_seconds)
         outputs = self._postprocess(outcomes)
         self.records.append(record.done(self.clock(), outputs))

@@ -7,11 +7,10 @@ import torch
 from torch import Tensor
 
 from ..sampling.adjust import adjust_rows
-from ..sampling.fast_filters import fast_probs
 from ..sampling.logprobs import TokenLogprob, token_logprobs
 from ..sampling.params import SamplingParams
 from ..sampling.rng import Rng
-from ..sampling.rows import sample_rows
+from ..sampling.rows import rows_probs, sample_rows
 from ..speculative.acceptance import verify_draft
 from .drafting import TOKENS, VERIFICATION
 from .request import Request
@@ -93,7 +92,7 @@ def keep_right_guesses(drafted: Sequence[int], own: Sequence[int]) -> list[int]:
 def verify(request: Request, logits: Tensor, drafted: Sequence[int]) -> list[int]:
     """Return the new tokens of a round of `verify_draft`, which keeps more guesses than equal draws would be."""
     assert request.draft_probs is not None  # whoever drafted has said what from
-    probs = fast_probs(logits.to("cpu", torch.float64), request.sampling)
+    probs = rows_probs(logits.to("cpu", torch.float64), request.sampling)
     # Two numbers a token are enough: one to keep it or not, one to draw another.
     rng = request.rng.at(2 * request.n_drawn, VERIFICATION)
     return verify_draft(probs, request.draft_probs[: len(drafted)], drafted, rng)

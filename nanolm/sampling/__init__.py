@@ -48,6 +48,7 @@ _HOMES = {
         "draw_rows",
     ],
     "rows": [
+        "rows_probs",
         "sample_rows",
     ],
     "sampler": [
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
     from .params import SamplingParams as SamplingParams
     from .rng import Rng as Rng
     from .rng import draw_rows as draw_rows
+    from .rows import rows_probs as rows_probs
     from .rows import sample_rows as sample_rows
     from .sampler import sample_next as sample_next
     from .summation import float32_sum as float32_sum

@@ -9,6 +9,9 @@ from .fast_filters import fast_probs
 from .params import SamplingParams
 from .rng import Rng, draw_rows
 
+# To sort so few costs less than to find out what need not be sorted.
+_SMALL_VOCABULARY = 4096
+
 
 def sample_rows(
     logits: Float[Tensor, "R V"], rules: Sequence[SamplingParams], rng: Sequence[Rng]
@@ -28,8 +31,13 @@ def sample_rows(
         if sampling.temperature == 0:
             drawn, probs = mine.max(-1).indices.tolist(), [None] * len(rows)  # the first among equals
         else:
-            probs = fast_probs(mine, sampling).cpu()
+            probs = rows_probs(mine, sampling).cpu()
             drawn = draw_rows(probs, [rng[row] for row in rows])
         for row, token, distribution in zip(rows, drawn, probs, strict=True):
             tokens[row], distributions[row] = token, distribution
     return tokens, distributions
+
+
+def rows_probs(logits: Float[Tensor, "n V"], sampling: SamplingParams) -> Float[Tensor, "n V"]:
+    """Return `sampling.probs(logits)`; for a large vocabulary by `fast_probs`, which sorts only what may stay."""
+    return sampling.probs(logits) if logits.shape[-1] <= _SMALL_VOCABULARY else fast_probs(logits, sampling)

@@ -424,7 +424,7 @@ _PLANTED = [
         "engine/model_runner.py",
         "NaN of a chunk into the prefix cache",
         "if not all(finite[start:stop]):",
-        "if n_drafted >= 0 and not all(finite[start:stop]):",
+        "if request.n_drafted_in(n) >= 0 and not all(finite[start:stop]):",
         "test_a_request_whose_logits_are_nan_ends_with_an_error_and_the_others_are_served",
         "hold NaN or infinity",
     ),

@@ -11,7 +11,7 @@ from tiny_models import tiny_model
 
 from nanolm.model import NanoLM
 from nanolm.sampling import Rng, SamplingParams
-from nanolm.speculative import BatchSession, PromptLookupDraft, Session, baseline_generate, speculate
+from nanolm.speculative import PromptLookupDraft, Session, baseline_generate, speculate
 
 V, PROMPT, N = 4, [2, 0, 1], 3
 TARGET, DRAFT = tiny_model(seed=1, vocab_size=V, n_layers=2), tiny_model(seed=2, vocab_size=V, n_layers=1)
@@ -187,8 +187,3 @@ def test_a_session_without_such_rules_gives_the_probabilities_as_before():
         Session(TARGET, SamplingParams(0.5)).feed(PROMPT),
         Session(TARGET, SamplingParams(0.5, repetition_penalty=1.0, stop_token_ids=(3,))).feed(PROMPT),
     )
-
-
-def test_a_batch_session_refuses_rules_that_look_at_the_text():
-    with pytest.raises(ValueError, match="biases, penalties and a minimum length need a session a text"):
-        BatchSession(TARGET, ONCE, 2, capacity=16)
