@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from .speedup import expected_tokens_per_round
 
-# On again only where it promises this much more than off: what is measured is noisy, and a switch is not free.
-_MARGIN = 1.1
+# Off below the first and on again above the second: what is measured is noisy, and what is not measured costs too.
+_OFF_BELOW, _ON_ABOVE = 1.05, 1.15
 # So many passes are run the other way after each wait; a wait that has changed nothing doubles.
 _PROBE = 2
 _FIRST_WAIT, _LONGEST_WAIT = 32, 1024
@@ -96,7 +96,7 @@ class AdaptiveGamma:
         if self._tried < _ENOUGH:
             return self.most
         best = self._best(n_decoding)
-        if self.gain < 1 if self.is_on else self.gain > _MARGIN:
+        if self.gain < _OFF_BELOW if self.is_on else self.gain > _ON_ABOVE:
             self.is_on, self._wait, self._since = not self.is_on, _FIRST_WAIT, 0
         self._since += 1
         if self._since > self._wait + _PROBE:
