@@ -11,7 +11,7 @@ from torch import Tensor
 
 # Rows of so many numbers all begin at multiples of 64 bytes. Where they do not (D = 7, 33 or 77, in float64 also 129),
 # MKL gives a row other last bits by its place in the tile; where they do, it never did: 690,000 rows of 21 shapes were
-# compared, in batches of 2 to 512, with one thread and with two, by MKL's code for AVX-512, AVX2 and SSE4.2.
+# compared, in batches of 2 to 512, with one thread, by MKL's code for AVX-512, AVX2 and SSE4.2.
 _ALIGNED = 16
 
 
