@@ -140,10 +140,10 @@ class Scheduler(Admission):
 
         Strictly in order: if the first one waiting does not fit, nobody behind it is admitted. It fits if blocks for
         all its pending tokens are free, not only for those of this pass; `_may_fit` can say no for other reasons too,
-        and is the last word where it does. What the prefix cache holds of its beginning
-        is not run again, except for the last token: its pass gives the logits of the next one. The tokens that it
-        spares are added to the request's n_prefix_tokens, if it is admitted. A pass runs at most `budget` tokens of
-        newcomers in all, and at most max_running requests run.
+        and is the last word where it does. What the prefix cache holds of its beginning is not run again, except for
+        the last token: its pass gives the logits of the next one. The tokens that it spares are added to the request's
+        n_prefix_tokens, if it is admitted. A pass runs at most `budget` tokens of newcomers in all, and at most
+        max_running requests run.
 
         Args:
             plan: is added to: work, and the requests admitted.
@@ -195,10 +195,8 @@ class Scheduler(Admission):
         place needs was never made.
         """
         for request in list(self.running)[::-1]:
-            if plan is None and request.table.length > request.n_computed:
-                self.preempt(request)
-            elif request.table.length > request.n_computed:
-                self.complete(request, request.n_computed)
+            if request.table.length > request.n_computed:  # it has places in that pass
+                self.preempt(request) if plan is None else self.complete(request, request.n_computed)
         for request in self.waiting:
             if request.table.blocks:  # it failed in the middle of an admission
                 self._forget_blocks(request)

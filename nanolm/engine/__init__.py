@@ -26,6 +26,7 @@ _HOMES = {
         "NoDrafts",
         "TOKENS",
         "VERIFICATION",
+        "adjust_request",
         "needs_verification",
     ],
     "engine": [
@@ -67,7 +68,6 @@ _HOMES = {
     "token_choice": [
         "Outcome",
         "TokenChoice",
-        "adjust_request",
         "keep_right_guesses",
         "not_finite",
         "outcome_of",
@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from .drafting import NoDrafts as NoDrafts
     from .drafting import TOKENS as TOKENS
     from .drafting import VERIFICATION as VERIFICATION
+    from .drafting import adjust_request as adjust_request
     from .drafting import needs_verification as needs_verification
     from .engine import Engine as Engine
     from .intake import Intake as Intake
@@ -112,7 +113,6 @@ if TYPE_CHECKING:
     from .scheduler import Work as Work
     from .token_choice import Outcome as Outcome
     from .token_choice import TokenChoice as TokenChoice
-    from .token_choice import adjust_request as adjust_request
     from .token_choice import keep_right_guesses as keep_right_guesses
     from .token_choice import not_finite as not_finite
     from .token_choice import outcome_of as outcome_of

@@ -1,14 +1,14 @@
 """Calls that run an engine's passes until an answer is there: for a script or a notebook, where nobody else does."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 from ..sampling.params import SamplingParams
+from .intake import Intake
 from .request import Output, Request
 
 
-class _Engine(Protocol):
-    """What the calls need of an engine.
+class BlockingCalls(Intake):
+    """`generate` and `stream` of an engine, which has these besides what `Intake` asks for.
 
     Attributes:
         _undelivered: outputs of other requests, which the next `step` returns.
@@ -16,34 +16,16 @@ class _Engine(Protocol):
 
     _undelivered: list[Output]
 
-    def add_request(
-        self,
-        prompt: Sequence[int],
-        max_new_tokens: int,
-        sampling: SamplingParams | None = None,
-        seed: int | None = None,
-    ) -> int:
-        """Take a request; return its number."""
-        ...
-
-    def request(self, request_id: int) -> Request:
-        """Return a request that has not ended."""
-        ...
-
     def _pass(self) -> list[Output]:
         """Run one pass."""
-        ...
+        raise NotImplementedError
 
     def abort(self, request_id: int) -> None:
         """Call a request off; one that has ended already is left alone."""
-        ...
-
-
-class BlockingCalls:
-    """`generate` and `stream` for an engine, of which they need what `_Engine` says."""
+        raise NotImplementedError
 
     def generate(
-        self: _Engine,
+        self,
         prompts: Sequence[Sequence[int]],
         max_new_tokens: int | Sequence[int],
         sampling: SamplingParams | None = None,
@@ -69,7 +51,7 @@ class BlockingCalls:
             for prompt, limit, seed in zip(prompts, limits, each_seed, strict=True):
                 requests.append(self.request(self.add_request(prompt, limit, sampling, seed)))
             while any(request.finish_reason is None for request in requests):
-                _serve(self, requests)
+                self._serve(requests)
                 for request in requests:
                     request.raise_error()
         finally:
@@ -78,7 +60,7 @@ class BlockingCalls:
         return [request.new_tokens for request in requests]
 
     def stream(
-        self: _Engine,
+        self,
         prompt: Sequence[int],
         max_new_tokens: int,
         sampling: SamplingParams | None = None,
@@ -98,12 +80,11 @@ class BlockingCalls:
                 request.raise_error()
                 if request.finish_reason is not None:
                     return
-                _serve(self, [request])
+                self._serve([request])
         finally:
             self.abort(request.id)
 
-
-def _serve(engine: _Engine, mine: Sequence[Request]) -> None:
-    """Run one pass, and keep what it brings others for whoever steps next."""
-    ids = {request.id for request in mine}
-    engine._undelivered += [output for output in engine._pass() if output.id not in ids]
+    def _serve(self, mine: Sequence[Request]) -> None:
+        """Run one pass, and keep what it brings others for whoever steps next."""
+        ids = {request.id for request in mine}
+        self._undelivered += [output for output in self._pass() if output.id not in ids]

@@ -33,9 +33,6 @@ TOKENS, DRAFTS, VERIFICATION = 0, 1, 2
 class NoDrafts:
     """Drafts nothing; what the other two have in common."""
 
-    def __init__(self, control: AdaptiveGamma | None = None) -> None:
-        self.control = control
-
     def plan(self, decoding: Sequence[Request], room: int) -> None:
         """Let requests that decode have a draft, all of them together at most `room` tokens."""
 
@@ -57,7 +54,7 @@ class LookupDrafts(NoDrafts):
     """Drafts what followed in the text itself when it last went like this (`prompt_lookup`)."""
 
     def __init__(self, control: AdaptiveGamma) -> None:
-        self.control: AdaptiveGamma = control
+        self.control = control
 
     def plan(self, decoding: Sequence[Request], room: int) -> None:
         """As NoDrafts.plan; the tokens are there at once."""
@@ -184,7 +181,7 @@ class ModelDrafts(NoDrafts):
         for row, request in enumerate(going):
             with suppress(ValueError):  # rules that leave no token are told by the target
                 if finite[row]:
-                    adjusted[request] = _adjusted(request, logits[row])
+                    adjusted[request] = adjust_request(request, logits[row, None], [], request.draft)
                     continue
             request.may_draft, request.n_draft_computed = False, 0  # drafts are a favour: it goes on without
             if not finite[row]:
@@ -194,7 +191,7 @@ class ModelDrafts(NoDrafts):
             return []
         streams = [TOKENS if request.has_seed else DRAFTS for request in going]
         rng = [r.rng.at(r.n_drawn + len(r.draft), stream) for r, stream in zip(going, streams, strict=True)]
-        rows = torch.stack(list(adjusted.values()))
+        rows = torch.cat(list(adjusted.values()))
         drawn, probs = sample_rows(rows, [request.sampling for request in going], rng)
         for request, token, q in zip(going, drawn, probs, strict=True):
             request.draft.append(token)
@@ -234,9 +231,14 @@ def needs_verification(request: Request) -> bool:
     return request.sampling.temperature > 0 and not request.has_seed
 
 
-def _adjusted(request: Request, logits: Tensor) -> Tensor:
-    sampling = request.sampling
-    if not sampling.adjusts:
+def adjust_request(request: Request, logits: Tensor, drafted: Sequence[int], already: Sequence[int] = ()) -> Tensor:
+    """Return rows of logits, (n, V), as the request's rules change them.
+
+    Args:
+        drafted: the first i of them stand before row i, behind the text.
+        already: tokens that stand before every row, behind the text and before `drafted`.
+    """
+    if not request.sampling.adjusts:
         return logits
-    text = [*request.tokens, *request.draft]
-    return adjust_rows(logits[None], sampling, text, request.n_prompt, request.end_tokens, [])[0]
+    text = [*request.tokens, *already]
+    return adjust_rows(logits, request.sampling, text, request.n_prompt, request.end_tokens, drafted)

@@ -8,7 +8,7 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 from .._require import require_count
@@ -21,19 +21,18 @@ from ..paging.watched import WatchedAllocator
 from ..window.grouped_cache import grouped_paged_cache
 from ..window.layer_groups import LayerGroups
 from .blocking import BlockingCalls
-from .intake import Intake
 from .metrics import EngineMetrics, StepRecord, summary
 from .model_runner import ModelRunner
 from .plain_runner import PlainRunner
 from .postprocess import Postprocessor
 from .request import Output, Request
-from .scheduler import Plan, Scheduler, Work
+from .scheduler import Plan, Scheduler
 from .token_choice import Outcome
 
 _MANY_RECORDS = 100_000
 
 
-class Engine(Intake, BlockingCalls):
+class Engine(BlockingCalls):
     """Serves requests with one model.
 
     Args:
@@ -89,17 +88,17 @@ class Engine(Intake, BlockingCalls):
         if not 0 <= reserve < 1:
             raise ValueError(f"reserve is {reserve}; it is a share of the blocks, 0 or more and below 1")
         groups = None if windows is None else LayerGroups(windows)
-        if groups is not None and isinstance(draft, NanoLM):
+        models = [(model, groups)]
+        if isinstance(draft, NanoLM):
+            models.append((draft, None))
+        if groups is not None and len(models) > 1:
             raise ValueError("draft is a model, and windows are given: its layers have no groups; try 'prompt-lookup'")
-        pool = partial(_new_pool, model, groups, block_size=block_size, cache_kind=cache_kind)
         if n_blocks is None:
             require_count(1, cache_bytes=cache_bytes)
-            of_a_block = pool(n_blocks=1).block_bytes
-            if isinstance(draft, NanoLM):
-                of_a_block += draft.new_paged_cache(1, block_size, cache_kind).block_bytes
+            of_a_block = sum(_new_pool(*each, 1, block_size, cache_kind).block_bytes for each in models)
             n_blocks = max(1, cache_bytes // of_a_block)
         self.model, self.clock = model, clock
-        self.cache = pool(n_blocks=n_blocks)
+        self.cache = _new_pool(model, groups, n_blocks, block_size, cache_kind)
         drafting = draft, gamma, adaptive, max_tokens_per_step, cache_kind
         self.runner = (PlainRunner if plain else ModelRunner)(model, self.cache, *drafting, clock)
         allocator = WatchedAllocator(n_blocks)
@@ -172,11 +171,10 @@ class Engine(Intake, BlockingCalls):
         if not plan.work:
             return []
         outcomes, model_seconds = self._run(plan)
-        # As it was run: a draft may have found fewer tokens than there was room for.
-        plan.work = [Work(request, n) for request, n, *_ in outcomes if request.leader is None]
-        record = StepRecord.of(plan, self.scheduler, started, model_seconds)
+        record = _record(outcomes, plan, self.scheduler, started, model_seconds)
         outputs = self._postprocess(outcomes)
-        self.records.append(record.done(self.clock(), outputs))
+        n_new_tokens = sum(len(output.tokens) for output in outputs)
+        self.records.append(replace(record, seconds=self.clock() - started, n_new_tokens=n_new_tokens))
         return outputs
 
     def _schedule(self, now: float) -> Plan:
@@ -203,6 +201,30 @@ class Engine(Intake, BlockingCalls):
                 self.scheduler.cancel_copies(plan)
             self.scheduler.cancel(plan)
             raise
+
+
+def _record(
+    outcomes: Sequence[Outcome], plan: Plan, scheduler: Scheduler, at: float, model_seconds: float
+) -> StepRecord:
+    """Return the record of a pass as things stand when it has run, before requests end and give blocks back."""
+    # As it was run, not as it was planned: a draft may have found fewer tokens than there was room for.
+    work = [(request, n) for request, n, *_ in outcomes if request.leader is None]
+    n_prefill = sum(n for request, n in work if not request.is_decoding)
+    return StepRecord(
+        at=at,
+        seconds=0.0,
+        model_seconds=model_seconds,
+        n_prefill_tokens=n_prefill,
+        n_decode_tokens=sum(n for _, n in work) - n_prefill,
+        n_new_tokens=0,
+        n_again_tokens=sum(request.n_again(n) for request, n in work),
+        n_drafted_tokens=sum(max(0, request.n_drafted_in(n)) for request, n in work),
+        n_running=len(scheduler.running),
+        n_waiting=len(scheduler.waiting),
+        n_blocks_used=scheduler.allocator.n_used,
+        n_blocks_cached=scheduler.prefix.n_blocks if scheduler.prefix else 0,
+        n_preempted=len(plan.preempted),
+    )
 
 
 def _new_pool(

@@ -6,12 +6,8 @@ after it is counted token by token (inter-token latency, of which TPOT is the me
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .request import Output
-    from .scheduler import Plan, Scheduler
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -102,30 +98,6 @@ class StepRecord:
     n_preempted: int
     n_again_tokens: int = 0
     n_drafted_tokens: int = 0
-
-    @classmethod
-    def of(cls, plan: "Plan", scheduler: "Scheduler", at: float, model_seconds: float) -> "StepRecord":
-        """Return the record of a pass as things stand when it has run, before requests end and give blocks back."""
-        n_prefill = sum(n for request, n in plan.work if not request.is_decoding)
-        return cls(
-            at=at,
-            seconds=0.0,
-            model_seconds=model_seconds,
-            n_prefill_tokens=n_prefill,
-            n_decode_tokens=sum(n for _, n in plan.work) - n_prefill,
-            n_new_tokens=0,
-            n_again_tokens=sum(request.n_again(n) for request, n in plan.work),
-            n_drafted_tokens=sum(max(0, request.n_drafted_in(n)) for request, n in plan.work),
-            n_running=len(scheduler.running),
-            n_waiting=len(scheduler.waiting),
-            n_blocks_used=scheduler.allocator.n_used,
-            n_blocks_cached=scheduler.prefix.n_blocks if scheduler.prefix else 0,
-            n_preempted=len(plan.preempted),
-        )
-
-    def done(self, at: float, outputs: "Sequence[Output]") -> "StepRecord":
-        """Return the record of the whole step, which ended with these outputs."""
-        return replace(self, seconds=at - self.at, n_new_tokens=sum(len(output.tokens) for output in outputs))
 
 
 @dataclass(frozen=True)

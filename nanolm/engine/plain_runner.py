@@ -22,11 +22,11 @@ from ..sampling.sampler import sample_next
 from ..speculative.drafts import prompt_lookup
 from ..speculative.generate import speculative_round
 from ..varlen.paged_rows import Segment
-from .drafting import VERIFICATION, LookupDrafts, NoDrafts
+from .drafting import VERIFICATION, LookupDrafts, NoDrafts, adjust_request
 from .model_runner import ModelRunner
 from .request import Request
 from .scheduler import Work
-from .token_choice import Outcome, TokenChoice, adjust_request, not_finite, outcome_of
+from .token_choice import Outcome, TokenChoice, not_finite, outcome_of
 
 
 class PlainLookupDrafts(LookupDrafts):
@@ -62,9 +62,9 @@ class PlainRunner(ModelRunner):
     def _outcomes(self, request: Request, n: int) -> list[Outcome]:
         if request.n_drafted_in(n) > 0 and not request.has_seed:
             return [self._round(request, n)]
-        pending = [*request.tokens[request.n_computed :], *request.draft][:n]
-        n_scored = max(1, request.n_drafted_in(n) + 1)
-        return self.outcomes([Work(request, n)], self.scores(request, pending, n_scored), PlainChoice())
+        logits, seconds = self.forward([Work(request, n)])
+        self._seconds += seconds
+        return self.outcomes([Work(request, n)], logits, PlainChoice())
 
     def _round(self, request: Request, n: int) -> Outcome:
         """Run one round of speculation, its drafted tokens given."""

@@ -6,13 +6,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..sampling.adjust import adjust_rows
 from ..sampling.logprobs import TokenLogprob, token_logprobs
 from ..sampling.params import SamplingParams
 from ..sampling.rng import Rng
 from ..sampling.rows import rows_probs, sample_rows
 from ..speculative.acceptance import verify_draft
-from .drafting import TOKENS, VERIFICATION
+from .drafting import TOKENS, VERIFICATION, adjust_request
 from .request import Request
 
 
@@ -96,13 +95,6 @@ def verify(request: Request, logits: Tensor, drafted: Sequence[int]) -> list[int
     # Two numbers a token are enough: one to keep it or not, one to draw another.
     rng = request.rng.at(2 * request.n_drawn, VERIFICATION)
     return verify_draft(probs, request.draft_probs[: len(drafted)], drafted, rng)
-
-
-def adjust_request(request: Request, logits: Tensor, drafted: Sequence[int]) -> Tensor:
-    """Return rows of logits as the request's rules change them, given its text and the drafted tokens before each."""
-    if not request.sampling.adjusts:
-        return logits
-    return adjust_rows(logits, request.sampling, request.tokens, request.n_prompt, request.end_tokens, drafted)
 
 
 def outcome_of(request: Request, n: int, new: list[int], logits: Tensor) -> Outcome:

@@ -48,7 +48,8 @@ class _AdjustedModel:
         logits = self._model(tokens, cache, last)[:, -1]
         read = tokens.tolist()
         if self._texts:
-            self._texts = [[*text, *new] for text, new in zip(self._texts, read, strict=True)]
+            for text, new in zip(self._texts, read, strict=True):
+                text += new
         else:
             # Short prompts are padded on the right; the position that is scored is where a row's own prompt ends.
             self._n_prompts = (last + 1).tolist() if isinstance(last, Tensor) else [len(row) for row in read]

@@ -6,7 +6,7 @@ from collections import deque
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from schedules import Named, made, running, shown, step, steps, waiting, with_tree
+from schedules import Named, in_its_prompt, made, running, shown, step, steps, waiting, with_tree
 
 from nanolm.engine import Request
 from nanolm.engine.admission import let_a_short_one_pass, n_shared, prompt_shares
@@ -208,13 +208,7 @@ def test_a_prompt_runs_as_far_as_the_blocks_go():
 def test_of_two_prompts_that_block_each_other_the_last_is_preempted():
     # Both in the middle of their prompts, no block free, nobody decodes: somebody has to give way, and it is not a.
     scheduler = made(n_blocks=4, max_tokens_per_step=8)
-    a, b = Named("a", 12), Named("b", 12)
-    for request in (a, b):
-        scheduler.add(request)
-        scheduler.waiting.remove(request)
-        scheduler.running.append(request)
-        request.table.append(8)
-        request.n_computed = 8
+    _, b = in_its_prompt(scheduler, "a", 12, 8), in_its_prompt(scheduler, "b", 12, 8)
     said, plan = step(scheduler)
     assert (said, plan.preempted) == ("a4", [b])
 

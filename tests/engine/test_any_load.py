@@ -4,30 +4,25 @@ import pytest
 from any_load import Load
 
 
-def served(number):
-    load = Load(number)
-    load.run()
-    load.check()
-    return load
+def assert_served(numbers):
+    for number in numbers:
+        try:
+            load = Load(number)
+            load.run()
+            load.check()
+        except Exception as error:
+            raise AssertionError(f"load {number}: `Load({number})` of helpers/any_load.py shows it again") from error
 
 
 @pytest.mark.parametrize("tens", range(10))
 def test_a_hundred_loads_of_all_kinds(tens):
-    for number in range(10 * tens, 10 * tens + 10):
-        try:
-            served(number)
-        except Exception as error:
-            raise AssertionError(f"load {number}: `Load({number})` of helpers/any_load.py shows it again") from error
+    assert_served(range(10 * tens, 10 * tens + 10))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hundreds", range(1, 20))
 def test_two_thousand_loads_of_all_kinds(hundreds):
-    for number in range(100 * hundreds, 100 * hundreds + 100):
-        try:
-            served(number)
-        except Exception as error:
-            raise AssertionError(f"load {number}: `Load({number})` of helpers/any_load.py shows it again") from error
+    assert_served(range(100 * hundreds, 100 * hundreds + 100))
 
 
 def test_the_hundred_loads_are_of_all_kinds():

@@ -4,7 +4,7 @@ Everything else of the scheduler is the reference's: `admit`, `_make_room`, `pro
 """
 
 import pytest
-from schedules import Named, made, running, shown, waiting, with_tree
+from schedules import Named, in_its_prompt, made, running, shown, waiting, with_tree
 
 from nanolm.engine import Plan, scheduler
 
@@ -13,17 +13,6 @@ from nanolm.engine import Plan, scheduler
 def impl():
     """The reference. Once a lesson asks for `schedule`, this goes and the mark exercise("Scheduler.schedule") comes."""
     return scheduler
-
-
-def in_its_prompt(scheduler, name, n, n_computed):
-    """A running request in the middle of its prompt of n tokens."""
-    request = Named(name, n)
-    scheduler.add(request)
-    scheduler.waiting.remove(request)
-    scheduler.running.append(request)
-    request.table.append(n_computed)
-    request.n_computed = n_computed
-    return request
 
 
 def test_schedule_runs_one_token_of_each_request_that_decodes(impl):

@@ -91,3 +91,8 @@ def _mixture(x: Tensor, w: Mapping[str, Tensor], k: int) -> Tensor:
     total = sum(math.exp(logits[expert]) for expert in chosen)
     experts = {e: [w[f"block_sparse_moe.experts.{e}.{part}.weight"] for part in ("w1", "w3", "w2")] for e in chosen}
     return sum(math.exp(logits[expert]) / total * _swiglu(x, *experts[expert]) for expert in chosen)
+
+
+def off_by(actual: Tensor, expected: Tensor) -> float:
+    """Largest difference, relative to the largest number expected; NaN counts as infinite."""
+    return ((actual - expected).abs().max() / expected.abs().max()).nan_to_num(float("inf")).item()

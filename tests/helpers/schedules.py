@@ -36,15 +36,20 @@ def waiting(scheduler, *requests):
     return requests
 
 
-def running(scheduler, name, n_computed):
-    """A request that has run n_computed tokens and written the next one, made without `admit`."""
-    request = Named(name, n_computed + 1)
+def in_its_prompt(scheduler, name, n, n_computed, first=None):
+    """A running request of n tokens, of which n_computed have run, made without `admit`."""
+    request = Named(name, n, first)
     scheduler.add(request)
     scheduler.waiting.remove(request)
     scheduler.running.append(request)
     request.table.append(n_computed)
     request.n_computed = n_computed
     return request
+
+
+def running(scheduler, name, n_computed):
+    """A request that has run n_computed tokens and written the next one."""
+    return in_its_prompt(scheduler, name, n_computed + 1, n_computed)
 
 
 def shown(plan):

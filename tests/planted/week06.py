@@ -413,10 +413,10 @@ _PLANTED = [
     (
         "engine/engine.py",
         "blocks counted when those that ended have given theirs back",
-        "        record = StepRecord.of(plan, self.scheduler, started, model_seconds)\n"
+        "        record = _record(outcomes, plan, self.scheduler, started, model_seconds)\n"
         "        outputs = self._postprocess(outcomes)\n",
         "        outputs = self._postprocess(outcomes)\n"
-        "        record = StepRecord.of(plan, self.scheduler, started, model_seconds)\n",
+        "        record = _record(outcomes, plan, self.scheduler, started, model_seconds)\n",
         "test_times_of_requests_and_passes",
         "had given their blocks back",
     ),

@@ -4,6 +4,7 @@ import random as chance
 
 import pytest
 import torch
+from by_hand import off_by
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusal import assert_refuses
@@ -23,20 +24,6 @@ from nanolm.window import (
 LONG = 2048
 MODELS = {n: tiny_model(n_layers=n) for n in (1, 3, 4)}
 SIZE = 4
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_pass_is_too_small():
-    """What is for speed is used in passes of few blocks too, in which it would cost more than it saves."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nanolm.varlen.varlen_batch._FEW_BLOCKS", 0)
-        patch.setattr("nanolm.varlen.paged_rows._SMALL", 0)
-        yield
-
-
-def off_by(actual, expected):
-    """Largest difference, relative to the largest number expected; NaN counts as infinite."""
-    return ((actual - expected).abs().max() / expected.abs().max()).nan_to_num(float("inf")).item()
 
 
 def full_scores(model, windows, tokens):
