@@ -1,0 +1,78 @@
+"""What a measurement allows to say: a sentence made of the figures themselves, which owns up where they say nothing."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+CANNOT_TELL = "cannot tell on this run"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times one thing is another, round by round: what two calls that took turns allow to say.
+
+    Attributes:
+        low, middle, high: the smallest ratio of a round, the median, the largest.
+        n_rounds: how many rounds there were.
+    """
+
+    low: float
+    middle: float
+    high: float
+    n_rounds: int
+
+    @property
+    def is_told(self) -> bool:
+        """Whether all rounds fall on one side of 1, and there is more than one."""
+        return self.n_rounds > 1 and (self.low > 1 or self.high < 1)
+
+    def __str__(self) -> str:
+        spread = f"{self.low:.2f} to {self.high:.2f} in {self.n_rounds} rounds"
+        return f"{self.middle:.2f}× ({spread if self.n_rounds > 1 else 'one round'})"
+
+
+def ratio(seconds: Mapping[str, Sequence[float]], slow: str, fast: str) -> Ratio:
+    """Return how many times as long `slow` takes as `fast`, by rounds; `seconds` as `take_turns` returns them.
+
+    Raises:
+        ValueError: a name that was not measured.
+    """
+    for name in (slow, fast):
+        if name not in seconds:
+            raise ValueError(f"{name!r} was not measured; those were {', '.join(seconds)}")
+    rounds = sorted(a / b for a, b in zip(seconds[slow], seconds[fast], strict=True))
+    return Ratio(rounds[0], statistics.median(rounds), rounds[-1], len(rounds))
+
+
+def which_is_faster(seconds: Mapping[str, Sequence[float]], one: str, other: str) -> str:
+    """Return "one is 1.30× (1.24 to 1.41 in 5 rounds) as fast as other", or that this run cannot tell."""
+    found = ratio(seconds, other, one)
+    if not found.is_told:
+        return f"{one} against {other}: {CANNOT_TELL}, {found}"
+    if found.middle < 1:
+        return which_is_faster(seconds, other, one)
+    return f"{one} is {found} as fast as {other}"
+
+
+def against_prediction(measured: Sequence[float], predicted: float, unit: str = "ms", scale: float = 1e3) -> str:
+    """Return measured beside predicted, both in `unit`, with their ratio and what the spread of the rounds allows.
+
+    Args:
+        measured: seconds of each round.
+        predicted: seconds.
+        unit, scale: what is printed, and how many of it make a second.
+    """
+    low, middle, high = min(measured), statistics.median(measured), max(measured)
+    spread = f"{middle * scale:.3g} ({low * scale:.3g} to {high * scale:.3g})"
+    text = f"predicted {predicted * scale:.3g} {unit}, measured {spread}"
+    if low <= predicted <= high:
+        return f"{text}: the prediction lies within what was measured"
+    return f"{text}: measured is {middle / predicted:.2f} of the prediction"
+
+
+def largest(values: Mapping[str, float], least_lead: float = 1.05) -> str:
+    """Return the name of the largest value; "cannot tell on this run" where the second comes within `least_lead`."""
+    ordered = sorted(values, key=lambda name: values[name], reverse=True)
+    lead = values[ordered[0]] / values[ordered[1]] if len(ordered) > 1 and values[ordered[1]] else float("inf")
+    close = f"{CANNOT_TELL} ({' and '.join(ordered[:2])} are within {least_lead - 1:.0%})"
+    return ordered[0] if lead >= least_lead else close

