@@ -1,15 +1,18 @@
 """Attention in processes of their own, each with a range of the keys: one's own merging, in real use.
 
-Processes are spawned, as on every system they can be. A spawned process knows nothing of a notebook, so what was written
-there travels as its source, and finds the names of `nanolm.attention.across` around it.
+Processes are spawned, as they can be on every system. A spawned process knows nothing of a notebook, so what was
+written there travels as its source, and finds the names of `nanolm.attention.across` around it.
 """
 
 import inspect
 import math
 import queue
+import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing import get_context
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -66,14 +69,26 @@ def attend_in_processes(
         )
         for rank, own in enumerate(ranges)
     ]
-    for worker in workers:
-        worker.start()
+    with _another_main():
+        for worker in workers:
+            worker.start()
     try:
         return _collected(answers, n_processes)
     finally:
         for worker in workers:
             worker.terminate()
             worker.join()
+
+
+@contextmanager
+def _another_main() -> Iterator[None]:
+    """A spawned process runs the main module of its parent again, be it a script without a guard: here an empty one."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _collected(answers: Any, n_processes: int) -> list[Share]:

@@ -57,7 +57,7 @@ class WindowKVCache(KVCache):
         What comes back depends on T. One new position: what the ring holds after it is written, in the order of the
         ring: S = min(length + 1, window), and the query sees all of it. More: the new positions may overwrite some
         that their first queries still see, so it is a copy of what was visible before, in the order of the text, with
-        the new positions behind it: S = min(length, window - 1) + T, the first of these the past positions that the first
+        the new positions behind it: S = T + min(length, window - 1), the latter the past positions that the first
         new query sees. `mask` hides the rest.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Processes that send each other states, played by threads: what is sent is counted, and a wait without end is found."""
+"""Processes that send each other states, played by threads: sends are counted, a wait without end is found."""
 
 import threading
 from collections import defaultdict, deque
@@ -74,7 +74,7 @@ class _Peers:
 
 
 def talk(call: Callable[..., Any], states: list[SoftmaxState]) -> Talk:
-    """Return what came of call(state, peers) in as many processes as there are states; raise what one of them raised."""
+    """Return what came of call(state, peers) in a process for each state; raise what one of them raised."""
     room, results, errors = _Room(len(states)), [None] * len(states), {}
 
     def run(rank: int) -> None:

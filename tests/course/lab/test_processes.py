@@ -25,5 +25,5 @@ def test_what_goes_wrong_in_a_process_is_said_here():
     def merge_across(state, peers):
         raise ValueError("not today")
 
-    with pytest.raises(RuntimeError, match="process [01]: ValueError: not today"):
+    with pytest.raises(RuntimeError, match=r"process [01]: ValueError: not today"):
         attend_in_processes(*heads(), 2, merge_across)
