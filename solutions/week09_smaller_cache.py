@@ -102,9 +102,9 @@ def timed(calls, repeats):
 # count will do, and when the voice stops you divide. Two people can share the list and add up their sums and counts.
 #
 # A softmax is a mean with weights, and the weights are exponentials. So three things are kept: the sum of weights, the
-# sum of weight times value, and, since exponentials get too large for a computer, the largest score so far, to which both
-# sums are relative. If a larger score comes along, both sums are scaled down once and it goes on. That is all of this
-# week's first half.
+# sum of weight times value, and, since exponentials get too large for a computer, the largest score so far, to which
+# both sums are relative. If a larger score comes along, both sums are scaled down once and it goes on. This is an
+# **online softmax**, and all of this week's first half.
 #
 # With it, attention can go over the keys a **tile** at a time. The scores of a tile are made, used and dropped; the
 # matrix of all scores never exists. A prefill goes through its queries in tiles as well, and skips tiles that lie wholly
@@ -169,7 +169,7 @@ figures.show(
 # | G | N/K, query heads that share a key/value head | U | numbers in a head's value, where that is not H |
 # | C | numbers in the latent vector | R | numbers in the rotary key |
 # | J | keys in a piece | P | processes that share the keys of a text |
-# | W | a weight matrix; what it makes stands above it | A | the state of a head of linear attention |
+# | W | a weight matrix; what it makes stands above it | A | a head's state, where there is no softmax |
 # | m, ℓ, a | the three parts of a softmax's state | w | window: positions that a query sees |
 #
 # Three names from week 2, in these letters. **MHA** has a key/value head for each query head, K = N. **GQA** has one
@@ -660,6 +660,8 @@ def draw_latent_attention():
     """From a token's numbers to the cache, and from the cache and a query to a head's score."""
     fig, ax = figures.figure(6.4, 4.8)
 
+    card = {"facecolor": "white", "pad": 1, "lw": 0}
+
     def box(x, y, text, colour, width=1.7):
         ax.add_patch(Rectangle((x - width / 2, y - 0.42), width, 0.84, facecolor=colour + "30", edgecolor=colour))
         ax.text(x, y, text, ha="center", va="center", fontsize=9)
@@ -668,12 +670,12 @@ def draw_latent_attention():
         ax.annotate("", end, start, arrowprops={"arrowstyle": "->"})
         middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
         if text:
-            ax.text(*middle, text, ha="center", va="center", fontsize=9, bbox={"facecolor": "white", "pad": 1, "lw": 0})
+            ax.text(*middle, text, ha="center", va="center", fontsize=9, bbox=card)
 
     box(2, -0.9, "older token $x_s$", figures.GREY, 2.2)
     box(7.2, -0.9, "new token $x_t$", figures.GREY, 2.2)
     ax.add_patch(Rectangle((0, 1.55), 4, 1.5, facecolor="none", edgecolor=figures.ORANGE, linestyle="--"))
-    ax.text(2, 1.27, "cached: C + R numbers for all heads", ha="center", va="center", fontsize=9)
+    ax.text(2, 1.27, "cached: C + R numbers for all heads", ha="center", va="center", fontsize=9, bbox=card)
     box(1.1, 2.3, "$c_s$: C", figures.ORANGE)
     box(3, 2.3, "$k^{rot}_s$: R", figures.ORANGE)
     arrow((1.7, -0.45), (1.1, 1.85), "down, norm")
@@ -1352,14 +1354,15 @@ if real:
         bits = F.cross_entropy(scores.flatten(0, 1), twice[:, 1:].flatten(), reduction="none").view(4, -1) / math.log(2)
         once, again = bits[:, :127].mean().item(), bits[:, 128:].mean().item()
         seen = f"window of {window}" if window else "everything seen"
+        verdict = "it copies" if again < once / 2 else "it does not copy"
         print(
-            f"{seen:16} {cache.nbytes / 4e6:5.1f} MB a text; a token costs {once:5.2f} bits, the second time {again:5.2f}"
+            f"{seen:16} {cache.nbytes / 4e6:5.1f} MB a text; a token costs {once:5.2f} bits, again {again:5.2f}: {verdict}"
         )
 
 # %% [markdown]
-# A window that holds the first copy when the second comes changes nothing; one that does not cannot copy. And look at
-# the *first* passage under the small windows: it gets much worse too, though windows were large enough for a sentence.
-# That is not recall. All later queries of this model lean on the very first tokens (see "attention sinks" below), and
+# A window can only copy what it still holds when the copy is due. Now compare the first costs, those of a passage that
+# comes once. Where a small window makes these worse too, it is not recall that is lost: the passage needed nothing
+# before it. All later queries of such a model lean on the very first tokens, its **attention sinks** (Xiao 2023), and
 # those have left the window.
 #
 # The ring at work, in generation. The text grows, the cache does not:
@@ -1496,9 +1499,9 @@ figures.show(
 #
 # And one line that is *not* in the table: attention in tiles. It cuts the scores, never the cache.
 #
-# A warning to the windows. In many models that were trained with full sight, all later queries lean on the very first
-# tokens ("attention sinks", Xiao 2023). When a window drops those, the text falls apart at once; keeping the first four
-# in the cache mends it. Still, it is a patch: what left the window stays unseen.
+# A warning to the windows: the attention sinks. In many models that were trained with full sight the text falls apart
+# at once when the first tokens leave the window; keeping the first four in the cache mends it. Still, it is a patch:
+# what left the window stays unseen.
 
 # %% [markdown]
 # ## The same with libraries
