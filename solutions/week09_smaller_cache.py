@@ -24,10 +24,10 @@
 #   use;
 # - work out the cache of any mixture of these on a napkin, and name the price of each.
 #
-# **Time:** about seven hours: four for the fourteen exercises (two hours and three quarters without the three in sections
-# named *Depth*), forty minutes for the two written questions, two hours and a quarter for reading and measuring.
-# **Needs:** attention and the idea of a KV cache ([week 2](../week02_kv_cache/week02_kv_cache.ipynb)). No exercise of
-# another week has to be solved.
+# **Time:** about six hours and a half: four and a third for the fourteen exercises (two and three quarters without the
+# three in sections named *Depth*), forty minutes for the two written questions, an hour and a half for reading and
+# measuring. **Needs:** attention and the idea of a KV cache ([week 2](../week02_kv_cache/week02_kv_cache.ipynb)). No
+# exercise of another week has to be solved.
 
 # %% [markdown]
 # ## How to work
@@ -1674,8 +1674,8 @@ else:
 # <details><summary>Short answers</summary> Maximum, total, weighted sum; the maximum. · The log-sum-exp. · The scores
 # stay in fast memory, and tiles in the future are skipped. · Nothing. · A prefill has many queries to work on side by
 # side; a decode step has one, and only its keys can be shared out. · MQA, one key/value head of C + R numbers. · With
-# many queries in a pass, more than about 158 after 2,048 positions; a decode step has one. · 2 · 3 = 6 positions, to
-# 94. · One matrix a head, as at the first token; exact recall of more keys than it has rows. · N/K; latent vectors,
+# many queries in a pass, more than about 158 after 2,048 positions; a decode step has one. · Back to 94,
+# 2 · 3 = 6 positions. · One matrix a head, as at the first token; exact recall of more keys than it has rows. · N/K; latent vectors,
 # windows, shared layers and hybrids, fewer bits; off-loading moves it, sharing prefixes avoids copies. </details>
 
 # %% [markdown]

@@ -22,11 +22,11 @@
 # - choose between chips, precisions and batches without being fooled by one number;
 # - plan a service, predict it, run it with your own engine, and explain the difference.
 #
-# **Time:** about five hours and an evening: an hour for the six exercises, an hour for the two written questions (a run of the
-# capstone included), two hours and a half to read and to measure, and the evening for the capstone. **Needs:** that decoding
-# waits for memory ([week 1](../week01_prefill_decode/week01_prefill_decode.ipynb)) and what a cache is
-# ([week 2](../week02_kv_cache/week02_kv_cache.ipynb)). No exercise of another week has to be solved; in the capstone the
-# reference stands in for whatever you have not written.
+# **Time:** about three hours and an evening: an hour for the six exercises, an hour for the two written questions (a
+# run of the capstone included), an hour and a quarter to read and to measure, and the evening for the capstone.
+# **Needs:** that decoding waits for memory ([week 1](../week01_prefill_decode/week01_prefill_decode.ipynb)) and what a
+# cache is ([week 2](../week02_kv_cache/week02_kv_cache.ipynb)). No exercise of another week has to be solved; in the
+# capstone the reference stands in for whatever you have not written.
 
 # %% [markdown]
 # ## How to work
@@ -1077,7 +1077,7 @@ if real:
 #
 # | lever (week) | it cuts | the number | TTFT | TPOT | throughput, price | memory | quality |
 # |---|---|---|---|---|---|---|---|
-# | many positions in a pass (1) | waiting for memory | a written token costs 300 prompt tokens | – | – | the reason for all below | – | same |
+# | many positions in a pass (1) | waiting for memory | a written token costs about 300 prompt tokens | – | – | the reason for all below | – | same |
 # | KV cache (2) | arithmetic | 248 positions down to 23 | – | many times | many times | a cache for each | same |
 # | grouped heads (2) | bytes of cache | a quarter | – | long contexts | 4 times the batch | less | trained in |
 # | sampling (3) | – | a draw costs little; equal only in equal batches | – | little | little | – | yours to choose |
