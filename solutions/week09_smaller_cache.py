@@ -872,7 +872,7 @@ print(
     end="",
 )
 print(
-    f"reading the keys alone, {keys.nbytes / 1e6:.1f} MB, takes {one_query_ms['copy']:.2f} of {one_query_ms['absorbed']:.2f} ms"
+    f"a plain copy of the keys, {keys.nbytes / 1e6:.1f} MB, takes {one_query_ms['copy']:.2f} of {one_query_ms['absorbed']:.2f} ms"
 )
 
 # %%
@@ -896,10 +896,10 @@ figures.show(
 )
 
 # %% [markdown]
-# With many queries a pass is mostly multiplications, and their count predicts the time. With one it is not: each of
-# some ten operations has a price of its own, whatever it multiplies, and the keys have to be read whatever is done with
-# them (the last line says how long that takes). Neither is in the count. A count of operations predicts time only where
-# operations are what one waits for.
+# With many queries a pass is mostly multiplications, and their count comes near the time. With one it does not. There
+# the time goes into walking through the keys, more than once: torch's attention first writes a scaled copy of them and
+# then multiplies it by four rows, too few to keep the multipliers busy. (The last line says what a plain copy takes.)
+# None of that is in the count. A count of operations predicts time only where operations are what one waits for.
 #
 # On a GPU the reading decides. A position is 576 numbers, 1,152 B in 16 bits, and all 128 heads use it: 2 · 128 · (2 ·
 # 512 + 64) = 278,528 operations, **242 for each byte**. GQA with groups of 4 does 4 for each byte, MHA 1. An H100 wants
@@ -1365,7 +1365,7 @@ if real:
 # before it. All later queries of such a model lean on the very first tokens, its **attention sinks** (Xiao 2023), and
 # those have left the window.
 #
-# The ring at work, in generation. The text grows, the cache does not:
+# The ring at work, in generation, for ten seconds. The text grows, the cache does not:
 
 # %%
 from nanolm.sampling import Rng, SamplingParams, sample_next
