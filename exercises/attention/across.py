@@ -44,5 +44,5 @@ def merge_across(state: SoftmaxState, peers: Peers) -> SoftmaxState:
     raise NotYetWritten(
         "exercise 9.6 merge_across is not written yet: read "
         "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/attention/across.py, then"
-        " run: NANOLM_IMPL=exercises python -m pytest tests/attention/test_across.py -k merge_across"
+        " run: NANOLM_IMPL=exercises python -m pytest tests/attention/test_across.py --exercise merge_across"
     )
