@@ -11,6 +11,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 from multiprocessing import get_context
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -109,7 +110,7 @@ def _attend(rank: int, size: int, mailboxes: Any, answers: Any, source: str, q: 
     """What each process does: the state of its own keys, merged with the others'."""
     torch.set_num_threads(1)
     try:
-        names = dict(vars(across))
+        names = vars(across) | {"math": math, "reduce": reduce, "torch": torch}  # an answer may use them
         exec(compile(source, "merge_across", "exec"), names)
         q, k, v = (torch.from_numpy(x) for x in (q, k, v))
         B, N, _, H = q.shape

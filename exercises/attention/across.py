@@ -38,8 +38,7 @@ def merge_across(state: SoftmaxState, peers: Peers) -> SoftmaxState:
     sends more than ⌊log₂ P⌋ + 1 states, whether P is a power of two or not; each state that is sent is received, and
     the state handed in is not changed. A process that has met no key takes part like any other.
 
-    Source: Thakur 2005, "Optimization of collective communication operations in MPICH", section 4.5 (recursive
-    doubling).
+    Source: Thakur 2005, "Optimization of collective communication operations in MPICH" (recursive doubling).
     """
     raise NotYetWritten(
         "exercise 9.6 merge_across is not written yet: read "
