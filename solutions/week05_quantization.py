@@ -1373,8 +1373,8 @@ told = [
 ]
 figures.show(
     fig,
-    "Plain rounding, GPTQ and AWQ at 4, 3 and 2 bits, with float32 as a dotted line. Problems solved, and bits per byte "
-    f"of {prose}: " + "; ".join(told),
+    "Plain rounding, GPTQ and AWQ at 4, 3 and 2 bits, float32 as a dotted line. Problems solved, and bits per byte of "
+    f"{prose}: " + "; ".join(told),
 )
 
 # %% [markdown]

@@ -129,7 +129,7 @@ axes[0].set(ylabel="expert", title="a line of a play")
 axes[1].set(title="a worked sum")
 figures.show(
     fig,
-    "Two grids, tokens from left to right and eight experts from bottom to top, for the first layer. In each column one "
+    "Two grids, tokens from left to right, eight experts from bottom to top, for the first layer. In each column one "
     "cell is dark, the expert with the larger share, and one is light. Dark in the sum: "
     + ", ".join(f"{token} expert {favourite[token]}" for token in ("·", "·+", "·=", "1", "3") if token in favourite)
     + ".",
@@ -268,9 +268,7 @@ as_trained = bits_per_token(some)
 with patch.object(moe, "route", not_renormalised):
     other_way = bits_per_token(some)
 for layer, total in enumerate(totals):
-    print(
-        f"layer {layer}: the two together get {total.mean():.2f} on average, from {total.min():.2f} to {total.max():.2f}"
-    )
+    print(f"layer {layer}: the two together get {total.mean():.2f} on average, {total.min():.2f} to {total.max():.2f}")
 print(f"bits a token: {as_trained.mean():.3f} as trained, {other_way.mean():.3f} without renormalising;", end=" ")
 print(f"worse in {(other_way > as_trained).sum()} of {len(some)} texts")
 
@@ -610,8 +608,8 @@ axes[0].set_yticks([i + 0.5 for i in range(len(KINDS))], KINDS)
 fig.colorbar(shading, ax=axes, label="per cent of the kind")
 figures.show(
     fig,
-    "Two heat maps, for the first and the last layer: eight kinds of token from top to bottom, eight experts from left to "
-    "right, dark where most tokens of the kind go through the expert. The darkest cell of each kind, in the first layer: "
+    "Two heat maps, for the first and the last layer: eight kinds of token from top to bottom, eight experts from left "
+    "to right, dark where most tokens of the kind go through the expert. The darkest cell of each kind, in layer 0: "
     + ", ".join(f"{kind} {share:.0%}" for kind, share in zip(KINDS, most[0].tolist(), strict=True))
     + "; in the last: "
     + ", ".join(f"{kind} {share:.0%}" for kind, share in zip(KINDS, most[-1].tolist(), strict=True))
@@ -672,7 +670,7 @@ figures.show(
 
 # %%
 def favourites(token, mine):
-    """For each layer the first expert that this token goes to most often in some of the texts, and how often it does."""
+    """For each layer the first expert that this token goes to most often in some of the texts, and how often."""
     first = routed[:, mine][:, texts[mine] == token][..., 0]  # (L, places)
     return [(layer.mode().values.item(), (layer == layer.mode().values).double().mean().item()) for layer in first]
 
@@ -743,7 +741,7 @@ for i, B in enumerate(batches):
 balanced, shares_alone, one_each, neighbours = (values[batches.index(8)] for values in read.values())
 print(f"at 8 positions: uneven shares save {balanced - shares_alone:.2f} experts,", end=" ")
 print(
-    f"texts that choose alike {shares_alone - one_each:.2f} more, neighbours in one text {one_each - neighbours:.2f} more"
+    f"texts that choose alike {shares_alone - one_each:.2f} more, neighbours in a text {one_each - neighbours:.2f} more"
 )
 
 # %%
@@ -809,9 +807,9 @@ for ax in axes:
 axes[0].legend(fontsize=9, loc="upper left")
 figures.show(
     fig,
-    "Left: bytes of weights read in a step against the batch. The dense models are flat at 16 and 72 GB; the mixture starts at "
-    f"16 and reads {step_bytes['mixture, 36, active 8'][5] / 1e9:.1f} at a batch of 32. Right, on logarithmic scales: bytes for "
-    "each token. The mixture leaves the line of the small dense model at once and joins that of the large one.",
+    "Left: bytes of weights read in a step against the batch. The dense models are flat at 16 and 72 GB; the mixture "
+    f"starts at 16 and reads {step_bytes['mixture, 36, active 8'][5] / 1e9:.1f} at a batch of 32. Right, on logarithmic "
+    "scales: bytes for each token. The mixture leaves the line of the small dense model at once and joins the large one's.",
 )
 
 # %% [markdown]
@@ -955,7 +953,7 @@ for ax in axes:
 axes[0].legend(fontsize=9, loc="upper left")
 figures.show(
     fig,
-    "Left: time of a decode step against the batch, with the prediction for the mixture dashed. Right: tokens per second of "
+    "Left: time of a decode step against the batch, the prediction for the mixture dashed. Right: tokens per second of "
     "all texts together. Milliseconds at 1, 8 and 64 texts: "
     + "; ".join(f"{name} " + ", ".join(f"{1e3 * step[name, B]:.1f}" for B in (1, 8, 64)) for name in models)
     + f"; mixture, predicted {1e3 * predicted[8]:.1f} at 8 and {1e3 * predicted[64]:.1f} at 64.",
