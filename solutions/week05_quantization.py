@@ -49,7 +49,7 @@
 # | `split_groups(weights, group_size)` | the rows cut into groups of neighbours, (…, G, group_size) |
 # | `check_codes(codes, bits)` | refuses codes that do not fit into the bits, and rows that do not fill whole bytes |
 # | `unpack_bits(packed, bits)` | the codes back from the bytes, for any number of bits |
-# | `tile_linear(x, weights)` | x · Wᵀ like `F.linear`, each row with the same bits in any batch |
+# | `tile_linear(x, weights)` | x · Wᵀ like torch's own, each row with the same bits in any batch |
 # | `check_inputs(weights, inputs)` | refuses shapes that are not (out, D) and (n, D) |
 #
 # Where you see a *Prediction*, write down a number before you run the next cell. A wrong guess that you made is worth
@@ -132,7 +132,7 @@ figures.show(
 # | x, y | what a layer reads and gives: y = x · Wᵀ | |
 # | D | numbers in a row of W, one row for each output | |
 # | b, q | bits of a code; the largest code, 2^(b−1) − 1 | `bits`, `largest_code` |
-# | c, s, z | a code, −q to q; the scale, which a weight is counted in; a zero point | `codes`, `scales` |
+# | c, s, z | a code, −q to q; the scale, which a weight is counted in; the code of zero | `codes`, `scales` |
 # | G | scales in a row: 1, or D / group size | |
 # | B, T | texts in the batch; positions of each in this pass | |
 # | K, H, S | heads of keys and values, numbers of a head, positions in the cache, the new ones included | |
@@ -497,13 +497,13 @@ int8, int4 = QuantizedLinear.from_linear(dense, 8), QuantizedLinear.from_linear(
 ways = {
     "float32": dense,
     "int8 kernel": int8,
-    "int8 decoded first": lambda x: plain_matmul(x, int8.codes, int8.scales, 8),
-    "int4 decoded first": lambda x: plain_matmul(x, int4.codes, int4.scales, 4),
+    "int8 dequantized first": lambda x: plain_matmul(x, int8.codes, int8.scales, 8),
+    "int4 dequantized first": lambda x: plain_matmul(x, int4.codes, int4.scales, 4),
 }
 if Int4Linear.takes(int4):
     ways["int4 kernel"] = Int4Linear(int4)
 else:
-    print("this processor has no 4-bit kernel in torch: int4 is decoded first, which is slow")
+    print("this processor has no 4-bit kernel in torch: int4 is dequantized first, which is slow")
 rows_read = (1, 4, 16, 64, 256)
 layer_rounds = {}
 with torch.inference_mode():
@@ -516,7 +516,7 @@ print("times as fast as float32 with " + ", ".join(map(str, rows_read)) + " rows
 gain = {name: [ratio(layer_rounds[n_rows], "float32", name).middle for n_rows in rows_read] for name in ways}
 for name in ways:
     gains = ", ".join(f"{value:.2f}" for value in gain[name])
-    print(f"{name:20} {gains}; {1e3 * min(layer_rounds[1][name]):.2f} ms for one row; outputs off by {moved[name]:.1%}")
+    print(f"{name:24} {gains}; {1e3 * min(layer_rounds[1][name]):.2f} ms for one row; outputs off by {moved[name]:.1%}")
 byte_gain = {8: 32 / bits_per_weight(8, 4096), 4: 32 / bits_per_weight(4, 128)}
 print(f"bytes alone would give {byte_gain[8]:.2f} and {byte_gain[4]:.2f}")
 for n_rows, guesses in ((1, my_times_as_fast), (256, my_times_as_fast_in_prefill)):
@@ -529,7 +529,7 @@ for n_rows, guesses in ((1, my_times_as_fast), (256, my_times_as_fast_in_prefill
 fig, ax = figures.figure(6.4, 3.9)
 for name in sorted(set(ways) - {"float32"}, reverse=True):
     colour = figures.BLUE if name.startswith("int8") else figures.ORANGE
-    ax.plot(rows_read, gain[name], "o--" if "decoded" in name else "o-", color=colour, label=name)
+    ax.plot(rows_read, gain[name], "o--" if "dequantized" in name else "o-", color=colour, label=name)
 for bits in (8, 4):
     ax.axhline(byte_gain[bits], color=figures.GREY, linewidth=0.9, linestyle=":")
     ax.text(256, byte_gain[bits], f"bytes, {bits} bits", ha="right", va="bottom", fontsize=9)
@@ -549,17 +549,17 @@ figures.show(
 
 # %% [markdown]
 # With one row the float32 layer waits for memory: it is **memory-bound**, and whoever reads fewer bytes waits less. A
-# kernel stays below the ratio of the bytes as long as decoding a code is work too. (A gain beyond the bytes has another
-# cause. Around 4 rows float32 may be slow because the library switches to other code; and on a busy machine with a
-# large cache the few bytes of the codes can stay in it while the 67 MB cannot.)
+# kernel stays below the ratio of the bytes as long as dequantizing a code is work too. (A gain beyond the bytes has
+# another cause. Around 4 rows float32 may be slow because the library switches to other code; and on a busy machine
+# with a large cache the few bytes of the codes can stay in it while the 67 MB cannot.)
 #
 # With 256 rows each weight that was read is used 256 times. Arithmetic is the limit, the layer is **compute-bound**,
-# and reading less no longer helps; the work of decoding codes comes on top. (The kernels multiply in bfloat16, which
-# some processors do faster than float32. What they gain by that has nothing to do with codes.) So **weight-only**
+# and reading less no longer helps; the work of dequantizing codes comes on top. (The kernels multiply in bfloat16,
+# which some processors do faster than float32. What they gain by that has nothing to do with codes.) So **weight-only**
 # quantization, codes for the weights and floats for x, pays in decoding at small batches. A prompt is a large batch:
 # prefill gains nothing by fewer bytes, and it may well lose. The last printed lines say what it did here.
 #
-# Decoding first pays that work in full, for a quarter of the bytes. "It is quantized" says nothing about speed: ask
+# Dequantizing first pays that work in full, for a quarter of the bytes. "It is quantized" says nothing about speed: ask
 # which kernel runs, and at how many rows.
 #
 # ### And 16, 3 and 2 bits?
@@ -570,8 +570,8 @@ few = {bits: QuantizedLinear.from_linear(dense, bits, 128) for bits in (3, 2)}
 other_ways = {
     "float32": dense,
     "16 bits (bfloat16)": lambda x: halves(x.bfloat16()),
-    "3 bits decoded first": lambda x: plain_matmul(x, few[3].codes, few[3].scales, 3),
-    "2 bits decoded first": lambda x: plain_matmul(x, few[2].codes, few[2].scales, 2),
+    "3 bits dequantized first": lambda x: plain_matmul(x, few[3].codes, few[3].scales, 3),
+    "2 bits dequantized first": lambda x: plain_matmul(x, few[2].codes, few[2].scales, 2),
 }
 with torch.inference_mode():
     x = torch.randn(1, 4096)
@@ -672,6 +672,10 @@ figures.show(
 # On a GPU the same sum is done with other numbers. An 8B model multiplies with 7.5 · 10⁹ weights: 15 GB in 16 bits,
 # 4.48 ms at 3.35 TB/s. In 8 bits it is 2.24 ms, in 4 bits with groups of 128 15 · 4.125/16 = 3.87 GB and 1.15 ms.
 #
+# The names on labels say how many bits weights and activations (what a layer reads) have when they are multiplied:
+# **W4A16** is weight-only in 4 bits, **W8A8** has both in 8. The 8 bits are whole numbers (int8), or floats of 8 bits
+# (**FP8**), which come below.
+#
 # | | stored | multiplied | helps decode | helps prefill | helps memory |
 # |---|---|---|---|---|---|
 # | 8-bit weights | int8 | 16-bit floats | up to 2× | no, it may cost | half the weights |
@@ -679,8 +683,6 @@ figures.show(
 # | W8A8, int8 or FP8 | 8 bits | 8 bits | up to 2× | up to 2× | half the weights |
 # | 8-bit cache | int8 or FP8 | 16-bit floats, or FP8 | long texts, large batches | no | half the cache |
 #
-# The names on labels say how many bits weights and activations (what a layer reads) have when they are multiplied:
-# **W4A16** is weight-only in 4 bits, **W8A8** has both in 8.
 
 # %% [markdown]
 # ## What it costs: run your own evaluation
@@ -935,7 +937,7 @@ figures.show(
 # fails mathematics*. So re-run **your own** evaluations, kind by kind, on the very weights that you will serve.
 
 # %% [markdown]
-# ## Other rulers: zero points, NF4, MXFP4, NVFP4
+# ## Other rulers
 #
 # Absmax has marks at equal distances, as many below zero as above. Checkpoints carry three other kinds of ruler.
 #
@@ -960,7 +962,7 @@ figures.show(
 #
 # **MXFP4 and NVFP4.** A 4-bit *float* has a sign, two bits of exponent and one of mantissa: 0, 0.5, 1, 1.5, 2, 3, 4, 6
 # and the same below zero. **MXFP4** takes blocks of 32 and a scale of 8 bits that is a power of two: 4 + 8/32 = 4.25
-# bits. **NVFP4** takes blocks of 16 and a scale that is an 8-bit float itself (E4M3, see below): 4 + 8/16 = 4.5, and
+# bits. **NVFP4** takes blocks of 16 and a scale that is an 8-bit float itself: 4 + 8/16 = 4.5, and
 # one float32 for the whole matrix. New GPUs multiply both as they are. The 117-billion mixture above was released in
 # MXFP4: 117 · 10⁹ · 4.25/8 = 62.2 GB if all of it were.
 #
@@ -1062,7 +1064,7 @@ from nanolm.cache import Int8KVCache  # exercise: update
 #   … end; `dequantize` all up to the end.
 
 # %% [markdown]
-# The other one-byte kind is the **8-bit float** (**FP8**, here **E4M3**): a sign, 4 bits of exponent, 3 of mantissa. It
+# The other one-byte kind is the 8-bit float, here E4M3: a sign, 4 bits of exponent, 3 of mantissa. It
 # needs no scale, since the exponent is one. Between about 0.016 and 448 a number is off by at most a sixteenth of
 # *itself*. An int8 code is off by at most half a scale, 1/254 of the *largest of its row*.
 #
@@ -1110,8 +1112,8 @@ for name, make in caches.items():
 # show need not show in the text. FP8 needs no scales and does not mind an outlier, so servers take it more often.
 #
 # Memory is saved at once, in this engine too. *Time* is saved only by an attention kernel that reads the codes
-# themselves; ours decodes all of them in every step. And the weights are separate from it: you may quantize either or
-# both.
+# themselves; ours dequantizes all of them in every step. And the weights are separate from it: you may quantize either
+# or both.
 
 # %% [markdown]
 # ## W8A8: both factors in eight bits
@@ -1198,7 +1200,7 @@ from nanolm.quantization import output_error  # exercise: output_error
 #   float64.
 
 # %% [markdown]
-# ### GPTQ: the later ones make up for it
+# ### The later ones make up for it
 #
 # Take the weights 0.7, 0.26, 0.26 with scale 0.1, and let inputs 2 and 3 always be equal, say 1. Together they should
 # give 0.52. Plain rounding makes both 0.3 and gives 0.60, off by 0.08. Now go from left to right. Round the second:
@@ -1245,7 +1247,7 @@ from nanolm.quantization import gptq  # exercise: gptq
 #   (out, 1), the row of U behind the diagonal (D − j − 1,): their product has the shape of what is left.
 
 # %% [markdown]
-# ### AWQ: spend precision where the inputs are large
+# ### Spend precision where the inputs are large
 #
 # Some inputs of a layer are many times as large as others, always the same ones. An error of their weights weighs as
 # much more. Multiply such a column by 2 before you round, and let the layer divide that input by 2: the output is the
@@ -1461,8 +1463,8 @@ else:
 print(bytes(block.tolist()).hex(" "))
 scale, smallest = struct.unpack("<ee", bytes(block[:4].tolist()))
 print(f"scale {scale:.5f}, smallest {smallest:.5f}, codes of weights 0 and 16: {block[4] & 15}, {block[4] >> 4}")
-decoded = decode_blocks(block[None], "Q4_1")[0]
-print(f"weights 0 and 16: {decoded[0]:.5f}, {decoded[16]:.5f}")
+back = decode_blocks(block[None], "Q4_1")[0]
+print(f"weights 0 and 16: {back[0]:.5f}, {back[16]:.5f}")
 print("bits a weight: " + ", ".join(f"{kind} {bits_per_weight_of(kind)}" for kind in ("Q4_0", "Q4_1", "Q8_0")))
 
 # %% [markdown]
@@ -1618,7 +1620,7 @@ else:
 # 989 · 10¹² a second are 15.2 ms. What do weight-only int8 and W8A8 (1,979 · 10¹²) make of it?
 #
 # <details><summary>Answer</summary>Weight-only: 15.2 ms at best. Loading takes 2.24 ms in place of 4.48, behind the
-# arithmetic, where nobody sees it; if decoding codes is not hidden behind it as well, prefill gets slower. W8A8:
+# arithmetic, where nobody sees it; if dequantizing is not hidden behind it as well, prefill gets slower. W8A8:
 # 7.6 ms.</details>
 #
 # **5.** Normal weights, rows of 4,096, whose largest is 3.8 sizes on average. What relative error do you expect in 8, 4
@@ -1652,8 +1654,8 @@ else:
 #
 # <details><summary>Short answers</summary> It sets the scale, and an error is up to half the scale. · A few large rows
 # can dominate the norm while all the small ones are off by a third. · Decoding waits for weights to be read, prefill
-# for arithmetic, and decoding the codes comes on top of it; arithmetic in 8 bits helps both. · All marks are used where
-# numbers lie on one side of zero, as activations often do. · If codes are decoded to floats first, that work costs more
+# for arithmetic, and dequantizing comes on top of it; arithmetic in 8 bits helps both. · All marks are used where
+# numbers lie on one side of zero, as activations often do. · If codes are made floats first, that work costs more
 # than the reading it saves. · They arrive one by one, so a common scale is not known beforehand, and one large head
 # would drown the small ones. · It moves the errors of rounded columns into columns not yet rounded, in the proportion
 # in which the calibration inputs go together; elsewhere they go together otherwise. </details>

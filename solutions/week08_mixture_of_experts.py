@@ -808,8 +808,8 @@ axes[0].legend(fontsize=9, loc="upper left")
 figures.show(
     fig,
     "Left: bytes of weights read in a step against the batch. The dense models are flat at 16 and 72 GB; the mixture "
-    f"starts at 16 and reads {step_bytes['mixture, 36, active 8'][5] / 1e9:.1f} at a batch of 32. Right, on logarithmic "
-    "scales: bytes for each token. The mixture leaves the line of the small dense model at once and joins the large one's.",
+    f"starts at 16 and reads {step_bytes['mixture, 36, active 8'][5] / 1e9:.1f} at a batch of 32. Right, logarithmic: "
+    "bytes for each token. The mixture leaves the line of the small dense model at once and joins the large one's.",
 )
 
 # %% [markdown]
@@ -1091,7 +1091,7 @@ figures.show(
 # them out sends tokens elsewhere.
 
 # %% [markdown]
-# ## Several GPUs: all-to-all, and the busiest device
+# ## Several GPUs, and the busiest of them
 #
 # **Expert parallelism** puts whole experts on different devices. In each layer every position's vector has to travel to
 # its k experts, and k answers back. All devices send to all others at once: an **all-to-all**, twice a layer. For a
