@@ -25,8 +25,8 @@
 # - compute what several GPUs send each other for a mixture, and how long they wait for the busiest one.
 #
 # **Time:** an hour and a quarter for the seven exercises, 35 minutes for the two written questions, an hour and a half
-# of reading and measuring. **Needs:** what a decode step reads ([week
-# 1](../week01_prefill_decode/week01_prefill_decode.ipynb)). No exercise of another week has to be solved.
+# of reading and measuring. **Needs:** what a decode step reads
+# ([week 1](../week01_prefill_decode/week01_prefill_decode.ipynb)). No exercise of another week has to be solved.
 
 # %% [markdown]
 # ## How to work
@@ -1192,15 +1192,15 @@ for name, counts in (("over all tokens", steps.sum(1)), ("in one step of 64 text
 # - **Capacity.** Some systems give each expert room for a fixed number of tokens and drop the rest. Then what a text
 #   becomes depends on who else is in the batch. This engine, like vLLM, drops none.
 # - **Rounding.** A router is a threshold. Where two logits nearly tie, a last bit decides between two experts, and the
-#   text may go on differently. So near ties matter more than in a dense model ([week
-#   3](../week03_sampling/week03_sampling.ipynb)).
+#   text may go on differently. So near ties matter more than in a dense model
+#   ([week 3](../week03_sampling/week03_sampling.ipynb)).
 
 # %% [markdown]
 # ## The same on a real model
 #
 # SmolLM2 has 135 million parameters and is dense. Can one make a mixture of it by cutting? Cut each feed-forward block
 # into 8 slices, as 8 experts, and let each position use only those k that have the largest hidden numbers *at this
-# position*. That is better than any router could do: it looks before it chooses. With k = 8 it is the model as it was.
+# position*. That is more than a router gets: it looks before it chooses. With k = 8 it is the model as it was.
 # Before you run the cell (under a minute): how many of the 8 does it need?
 
 # %%
