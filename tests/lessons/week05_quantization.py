@@ -164,7 +164,8 @@ TABLE = [
         {"4": 3 + 16 / 16, "4.04": 4 + 16 / 384},
     ),
     Derived(
-        "q goes from 3 to 7. A scale of its own for 16 weights only shrinks it from the largest of a row to the largest "
+        "q goes from 3 to 7. A scale of its own for 16 weights only shrinks it from the largest of a row to the "
+        "largest "
         "of 16. In numbers shaped like a bell that is from 3.17 sizes on average to 2.08, by a third.",
         {"3": q(3), "7": q(4), "3.17": largest_of(384), "2.08": largest_of(16)},
     ),
@@ -282,7 +283,8 @@ TABLE = [
     Derived("Between about 0.016 and 448 a number is off", {"0.016": 2.0**-6, "448": 1.75 * 2**8}),
     Derived("1/254 of the *largest of its row*.", {"254": 2 * q(8)}),
     Derived(
-        "32 layers · 2 · 8 heads · 128 numbers are 65,536 a token; times 8,192 · 16 tokens and 2 bytes, 17.18 GB. In FP8 "
+        "32 layers · 2 · 8 heads · 128 numbers are 65,536 a token; times 8,192 · 16 tokens and 2 bytes, 17.18 GB. "
+        "In FP8 "
         "it is half, 8.59 GB; in int8 130 bytes in place of 256, 8.72 GB.",
         {
             "65,536": 32 * 2 * 8 * 128,
@@ -298,7 +300,8 @@ TABLE = [
     Given("compute capability 8.9", "NVIDIA"),
     Given("On an H100 both are 1,979 · 10¹² operations a second against 989 · 10¹².", "NVIDIA's data sheet, dense"),
     Derived(
-        "2 · 7.5 · 10⁹ · 1,000 = 1.5 · 10¹³ operations, takes 15.2 ms in 16 bits and 7.6 ms in 8. Weight-only int8 leaves "
+        "2 · 7.5 · 10⁹ · 1,000 = 1.5 · 10¹³ operations, takes 15.2 ms in 16 bits and 7.6 ms in 8. Weight-only "
+        "int8 leaves "
         "it at 15.2.",
         {
             "1.5 · 10¹³": 2 * MULTIPLIED * 1000,
@@ -362,7 +365,8 @@ TABLE = [
     ),
     Given("with 8-bit weights, with 4-bit weights (4.125 bits), and with an 8-bit cache"),
     Derived(
-        "4.48 + 0.32 = 4.80 ms. 2.24 + 0.32 = 2.56 ms. With 4-bit weights, 3.87 GB, 1.15 + 0.32 = 1.47 ms; with the 8-bit "
+        "4.48 + 0.32 = 4.80 ms. 2.24 + 0.32 = 2.56 ms. With 4-bit weights, 3.87 GB, 1.15 + 0.32 = 1.47 ms; with "
+        "the 8-bit "
         "cache 1.15 + 0.16 = 1.31 ms.",
         {
             "0.32": CACHE * 8192 / H100_BYTES * 1e3,
@@ -378,7 +382,8 @@ TABLE = [
         {"3.3": 4.8 / 1.47, "3.9": 16 / 4.125},
     ),
     Given(
-        "How many such texts of 8,192 tokens fit beside the weights of an 8B model (16 GB in 16 bits) on 80 GB? And with 8 bits"
+        "How many such texts of 8,192 tokens fit beside the weights of an 8B model (16 GB in 16 bits) on 80 GB? "
+        "And with 8 bits"
     ),
     Derived(
         "(80 − 16)/1.074 = 59.6, so 59. (80 − 8)/0.537 = 134.1, so 134.",
@@ -391,7 +396,8 @@ TABLE = [
         },
     ),
     Derived(
-        "A prompt of 1,000 tokens, the same 8B model (7.5 · 10⁹ weights that are multiplied): 1.5 · 10¹³ operations at 989 · "
+        "A prompt of 1,000 tokens, the same 8B model (7.5 · 10⁹ weights that are multiplied): 1.5 · 10¹³ "
+        "operations at 989 · "
         "10¹² a second are 15.2 ms. What do weight-only int8 and W8A8 (1,979 · 10¹²) make of it?",
         {"1.5 · 10¹³": 2 * MULTIPLIED * 1000, "15.2": 2 * MULTIPLIED * 1e3 / H100_OPS * 1e3},
     ),
@@ -416,7 +422,8 @@ TABLE = [
     Given('"Our 70B model runs on two 80 GB GPUs in 16 bits. Somebody wants it on one, in 4 bits.'),
     Derived("Two GPUs hold 140 GB", {"140": 70 * 2}),
     Derived(
-        "4.125 bits: 36 GB. Keep 10 % of the GPU free: 72 − 36 = 36 GB for caches, at 80 layers · 2 · 8 heads · 128 numbers "
+        "4.125 bits: 36 GB. Keep 10 % of the GPU free: 72 − 36 = 36 GB for caches, at 80 layers · 2 · 8 heads · "
+        "128 numbers "
         "· 2 B = 328 KB a token 13 texts of 8,192 tokens,",
         {
             "36": 70 * 4.125 / 8,
@@ -427,7 +434,8 @@ TABLE = [
     ),
     Given("8 bits would need 70 GB: no room.", "70 · 10⁹ bytes of 72 GB"),
     Derived(
-        "Two GPUs read 140 GB at 6.7 TB/s in 20.9 ms, one reads 36 GB in 10.8 ms: 1.9 times as fast at batch 1, not 3.9.",
+        "Two GPUs read 140 GB at 6.7 TB/s in 20.9 ms, one reads 36 GB in 10.8 ms: 1.9 times as fast at batch 1, "
+        "not 3.9.",
         {
             "6.7": 2 * 3.35,
             "20.9": 140 / 6.7,

@@ -65,7 +65,8 @@ TABLE = [
         {"0.62": EXP[0] / (EXP[0] + EXP[1]), "0.38": EXP[1] / (EXP[0] + EXP[1]), "1": 1},
     ),
     Derived(
-        "If expert 0 answers (1, 0) and expert 1 answers (0, 2), the layer gives 0.62 · (1, 0) + 0.38 · (0, 2) = (0.62, 0.76).",
+        "If expert 0 answers (1, 0) and expert 1 answers (0, 2), the layer gives 0.62 · (1, 0) + 0.38 · (0, 2) = "
+        "(0.62, 0.76).",
         {"0.62": EXP[0] / (EXP[0] + EXP[1]), "0.76": 2 * round(EXP[1] / (EXP[0] + EXP[1]), 2)},
     ),
     Derived(
@@ -161,7 +162,8 @@ TABLE = [
     Given("With 16 texts,", "the prediction's"),
     # Bytes a token
     Derived(
-        "Put the 36-billion mixture beside two dense models at 2 bytes a weight: one with as many *active* parameters (8 "
+        "Put the 36-billion mixture beside two dense models at 2 bytes a weight: one with as many *active* "
+        "parameters (8 "
         "billion), one with as many *in total* (36 billion).",
         {"36": S + E * X, "8": S + K * X},
     ),
@@ -205,7 +207,8 @@ TABLE = [
     # On a GPU
     Given("Measured on one H200 (4.8 TB/s,", "benchmarks/README.md"),
     Derived(
-        "one product of 64 experts, from 2,048 numbers to 1,408, in 16 bits, so 2,048 · 1,408 · 2 B = 5.8 MB an expert.",
+        "one product of 64 experts, from 2,048 numbers to 1,408, in 16 bits, so 2,048 · 1,408 · 2 B = 5.8 MB an "
+        "expert.",
         {"5.8": 2048 * 1408 * 2 / 1e6},
     ),
     Derived(
@@ -241,7 +244,8 @@ TABLE = [
         within=0.006,
     ),
     Derived(
-        "has b = −0.4: 0.881 − 0.4 = 0.481 is less than 0.5, so 1 and 2 are chosen, with shares 0.818/1.318 = 0.62 and 0.38.",
+        "has b = −0.4: 0.881 − 0.4 = 0.481 is less than 0.5, so 1 and 2 are chosen, with shares 0.818/1.318 = "
+        "0.62 and 0.38.",
         {
             "0.481": GATES[0] - 0.4,
             "1.318": GATES[1] + GATES[2],
@@ -253,12 +257,14 @@ TABLE = [
     Given("the biases are 256 numbers a layer", "one an expert"),
     # Several GPUs
     Derived(
-        "DeepSeek-V3 has D = 7,168 and k = 8, sends 8-bit floats there and 16-bit floats back: 8 · 7,168 · (1 + 2) = 172,032 "
+        "DeepSeek-V3 has D = 7,168 and k = 8, sends 8-bit floats there and 16-bit floats back: 8 · 7,168 · (1 + "
+        "2) = 172,032 "
         "bytes, and in its 58 layers with experts 9.98 MB a token.",
         {"172,032": 8 * 7168 * 3, "9.98": 58 * 8 * 7168 * 3 / 1e6},
     ),
     Derived(
-        "A GPU that decodes 128 texts sends 1.28 GB in a step: 25.5 ms through a network card of 50 GB/s, 2.8 ms through links "
+        "A GPU that decodes 128 texts sends 1.28 GB in a step: 25.5 ms through a network card of 50 GB/s, 2.8 ms "
+        "through links "
         "of 450 GB/s inside a server.",
         {
             "1.28": 128 * 58 * 172_032 / 1e9,
@@ -267,13 +273,15 @@ TABLE = [
         },
     ),
     Derived(
-        "Reading its share of the experts, 8 of 256 in each layer at a byte a number, is 58 · 8 · 44.0 million = 20.4 GB and "
+        "Reading its share of the experts, 8 of 256 in each layer at a byte a number, is 58 · 8 · 44.0 million = "
+        "20.4 GB and "
         "takes 6.1 ms at 3.35 TB/s.",
         {"20.4": 58 * 8 * EXPERT_V3 / 1e9, "6.1": 58 * 8 * EXPERT_V3 / H100_BYTES * 1e3},
     ),
     Given("lets a token go to 4 servers and no more.)", "its report"),
     Derived(
-        "the loads of eight experts are 6, 2, 1, 3, 0, 4, 5, 3, on average 3. With a device each the imbalance is 6/3 = 2.",
+        "the loads of eight experts are 6, 2, 1, 3, 0, 4, 5, 3, on average 3. With a device each the imbalance is "
+        "6/3 = 2.",
         {"3": sum(LOADS) / 8, "2": max(LOADS) / (sum(LOADS) / 8)},
     ),
     Derived(
@@ -331,11 +339,13 @@ TABLE = [
         {"0.316": 0.75**4, "2.53": unused(4, 8, 2), "5.47": 8 - unused(4, 8, 2), "2.7": (8 - unused(4, 8, 2)) / 2},
     ),
     Given(
-        "A mixture has 1.6 billion shared parameters and 8 experts of 5.64 billion, k = 2. Memory at 2 bytes, GPUs of 80 GB, and "
+        "A mixture has 1.6 billion shared parameters and 8 experts of 5.64 billion, k = 2. Memory at 2 bytes, "
+        "GPUs of 80 GB, and "
         "the time of a step at batch 1 with 3.35 TB/s? And at 4.5 bits?"
     ),
     Derived(
-        "Total 1.6 + 45.1 = 46.7 billion, 93.4 GB, so 2 GPUs. Active 1.6 + 11.3 = 12.9 billion, 25.8 GB to read: 7.7 ms on the "
+        "Total 1.6 + 45.1 = 46.7 billion, 93.4 GB, so 2 GPUs. Active 1.6 + 11.3 = 12.9 billion, 25.8 GB to read: "
+        "7.7 ms on the "
         "bandwidth of one GPU.",
         {
             "45.1": 8 * 5.64,
@@ -357,7 +367,8 @@ TABLE = [
         {"2.80": sum(0.8**i for i in range(5)) / (1 + 4 * 0.05)},
     ),
     Derived(
-        "Five positions read 8 − 8 · 0.75⁵ = 6.1 experts instead of 2: 1.6 + 6.1 · 5.64 = 36.0 billion parameters instead of "
+        "Five positions read 8 − 8 · 0.75⁵ = 6.1 experts instead of 2: 1.6 + 6.1 · 5.64 = 36.0 billion parameters "
+        "instead of "
         "12.9, so a checking pass takes v = 2.8 single ones. 3.3616/(2.8 + 4 · 0.05) = 1.12 times.",
         {
             "6.1": 8 - unused(5, 8, 2),
@@ -370,7 +381,8 @@ TABLE = [
     Given("256 experts, 8 chosen. From how many", "DeepSeek-V3"),
     Derived("so that each expert gets 295, the critical batch of an H100?", {"295": H100_OPS / H100_BYTES}),
     Derived(
-        "256 · (31/32)ᴾ = 1 at P = ln 256 / −ln(31/32) = 5.545/0.03175 = 174.7: from 175 on. 295 · 256/8 = 9,440 positions:",
+        "256 · (31/32)ᴾ = 1 at P = ln 256 / −ln(31/32) = 5.545/0.03175 = 174.7: from 175 on. 295 · 256/8 = 9,440 "
+        "positions:",
         {
             "5.545": math.log(256),
             "0.03175": -math.log(31 / 32),
@@ -394,11 +406,13 @@ TABLE = [
         },
     ),
     Derived(
-        "Dense 8B with B = 16 against the 36-billion mixture with B = 72, both reading 1 GB a token. Caches of 1.074 GB a text.",
+        "Dense 8B with B = 16 against the 36-billion mixture with B = 72, both reading 1 GB a token. Caches of "
+        "1.074 GB a text.",
         {"1": 72 / 72, "1.074": CACHE_8B},
     ),
     Derived(
-        "16 + 17.2 = 33 GB, one GPU of 80 GB. 72 + 77.3 = 149 GB, two, nearly full. The same bytes for each token, 4.5 times the "
+        "16 + 17.2 = 33 GB, one GPU of 80 GB. 72 + 77.3 = 149 GB, two, nearly full. The same bytes for each "
+        "token, 4.5 times the "
         "memory.",
         {
             "17.2": 16 * CACHE_8B,
