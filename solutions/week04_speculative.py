@@ -404,6 +404,7 @@ figures.show(
 #
 # | helper | what it does |
 # |---|---|
+# | `check_alpha_gamma(1.0, gamma)` | as above; so it refuses a negative γ |
 # | `check_request(prompt, max_new_tokens, gamma)` | refuses an empty prompt and negative counts |
 # | `up_to_end(tokens, end_tokens)` | the tokens up to and with the first end token |
 # | `Round(drafted, tokens)` | what one round did |
@@ -493,7 +494,7 @@ print(tokenizer.decode(prompt + tokens))
 # There is one more thing to see here. Give a request a *seed*, and draft and target draw each token with the same random
 # numbers. The target's own token is then known as soon as its logits are, and a drafted token is simply right or wrong. So
 # the text is, token for token, the one that the target writes alone. **Predict:** does a draft that guesses this way keep
-# more tokens than your rule, or fewer?
+# more tokens than your rule, or fewer? (The cell takes about five seconds.)
 
 # %%
 from nanolm.engine import Engine
@@ -779,13 +780,13 @@ for name, rule in (("temperature 0", greedy), ("temperature 1", unending[1.0])):
     lookups = []
 
     def write_alone(rule=rule):
-        baseline_generate(Session(target, rule, len(start) + 120), start, 120, Rng(0))
+        baseline_generate(Session(target, rule, len(start) + 80), start, 80, Rng(0))
 
     def write_with_lookup(rule=rule, lookups=lookups):
-        session = Session(target, rule, len(start) + 120)
-        lookups.append(speculative_generate(session, PromptLookupDraft(tokenizer.vocab_size), start, 120, 4, Rng(0))[1])
+        session = Session(target, rule, len(start) + 80)
+        lookups.append(speculative_generate(session, PromptLookupDraft(tokenizer.vocab_size), start, 80, 4, Rng(0))[1])
 
-    times = take_turns({"plain decoding": write_alone, "look-up": write_with_lookup}, repeats=5)
+    times = take_turns({"plain decoding": write_alone, "look-up": write_with_lookup}, repeats=4)
     stats = lookups[-1]
     print(f"{name}: {stats.tokens_per_target_forward:.2f} tokens per pass, kept {stats.accepted} of {stats.drafted}")
     print(f"  {which_is_faster(times, 'look-up', 'plain decoding')}")
@@ -967,7 +968,7 @@ places = {  # token: (depth, height, what becomes of it)
     "of": (2, -1.5, "kept"),
     "France": (3, -1.5, "bonus"),
 }
-edges = "…the old, …the king, old man, old and, king is, king of, of France".split(", ")
+edges = ["…the old", "…the king", "old man", "old and", "king is", "king of", "of France"]
 colours = {"text": figures.GREY, "kept": figures.BLUE, "rejected": figures.RED, "forgotten": figures.GREY}
 fig, ax = figures.figure(6.4, 3.2)
 for parent, child in (edge.split() for edge in edges):
@@ -982,8 +983,9 @@ ax.set(xlim=(-0.4, 3.4), ylim=(-2.1, 2.1))
 ax.axis("off")
 figures.show(
     fig,
-    "A tree. Behind the text stand two siblings, old and king. Old is rejected, and its children man and and are forgotten. "
-    "King is kept. Of its children is is rejected and of is kept. Behind of, a leaf, stands the bonus token France.",
+    "A tree. Behind the text stand two siblings, “old” and “king”. “old” is rejected, and its children “man” and “and” are "
+    "forgotten. “king” is kept. Of its children “is” is rejected and “of” is kept. Behind “of”, a leaf, stands the bonus "
+    "token “France”.",
 )
 
 # %% [markdown]
@@ -1054,15 +1056,15 @@ from nanolm.speculative import verify_tree  # exercise: verify_tree
 # new token has the distribution p(· | all before it), and by the chain rule so has the text.
 # </details>
 #
-# The cell draws the worked example 20,000 times with your function (about three seconds): two siblings from one q, and two
-# different ones, the second drawn without the first.
+# The cell draws the worked example 5,000 times with your function, for two siblings from one q and for two different ones,
+# the second drawn without the first. It takes about three seconds.
 
 # %%
 from nanolm.speculative import draw_siblings
 
 p, q = (torch.tensor(probs, dtype=torch.float64) for probs in ((0.5, 0.3, 0.2), (0.3, 0.3, 0.4)))
 owed_behind = torch.stack([p, p, p])  # the rows behind the siblings do not matter for the first token
-rng, n_draws = Rng(0), 20_000
+rng, n_draws = Rng(0), 5_000
 for kind in ("both from q", "two different ones"):
     shares = [0, 0, 0]
     for _ in tqdm(range(n_draws), desc=kind, leave=False):

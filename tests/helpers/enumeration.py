@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator
 
 
 class ScriptedRng:
-    """A random source: follows a given beginning of a path, then the first possible branch, notes what else was open."""
+    """Follows a given beginning of a path, then the first possible branch, and notes what else was open."""
 
     def __init__(self, path: tuple[int, ...] = ()) -> None:
         self.path, self.weight = path, 1.0

@@ -55,7 +55,7 @@ MISTAKES = [
         "week": 4,
         "file": "speculative/tree.py",
         "old": "        if kept is None:\n",
-        "new": "        if kept is None and place not in parents and new:\n            return new\n        if kept is None:\n",
+        "new": "        if place not in parents and new:\n            return new\n        if kept is None:\n",
         "test": "test_verify_tree_draws_a_bonus_token_behind_a_leaf",
         "says": "no bonus token",
     },

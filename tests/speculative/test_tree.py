@@ -88,7 +88,7 @@ def test_verify_tree_with_three_siblings_none_like_another_has_output_distributi
     for n in (1, 2, 3):
         actual = first_token(impl, P4, Q4, n, draw="without those before")
         assert close(actual, P4), (
-            f"{n} siblings, each drawn without those before it, so each row of draft_probs is another one: comes out as "
+            f"{n} siblings, each drawn without those before it, so each row of draft_probs is another one: it gives "
             f"{actual.tolist()}, p is {P4.tolist()}"
         )
 
@@ -102,7 +102,7 @@ def test_verify_tree_holds_each_sibling_against_its_own_row(impl):
     found = exact_distribution(lambda rng: impl.verify_tree(target, rows, [0, 1], [-1, -1], rng)[0])
     actual = vector(*(found.get(token, 0.0) for token in range(3)))
     assert close(actual, P), (
-        f"two certain guesses, A and B: each sibling has a row of draft_probs of its own; comes out as {actual.tolist()}"
+        f"two certain guesses, A and B: each sibling has a row of draft_probs of its own; it gives {actual.tolist()}"
     )
 
 
@@ -166,8 +166,8 @@ def test_verify_tree_goes_down_from_the_sibling_that_was_kept(impl):
     # The same tree, and the target wants 3 behind 2: nobody has drafted it there.
     new = impl.verify_tree(CERTAIN[[2, 3, 3, 2, 1]], draft, [1, 2, 3, 0], parents, ScriptedRng())
     assert list(new) == [2, 3], (
-        f"the drafted 3 continues the rejected 1: only children of the kept one are tried. Behind 2 the 0 is refused and "
-        f"3 is drawn, the last of the round; got {list(new)}"
+        f"the drafted 3 continues the rejected 1: only children of the kept one are tried. Behind 2 the 0 is refused "
+        f"and 3 is drawn, the last of the round; got {list(new)}"
     )
 
 
