@@ -41,7 +41,7 @@
 #
 # | helper | what it refuses |
 # |---|---|
-# | `check_temperature(temperature)` | a temperature below 0, infinite or NaN |
+# | `check_temperature(temperature)` | what is below 0, infinite or NaN |
 # | `check_finite(largest)` | NaN, +inf or a row of -inf only, when it is handed the largest logit of each row |
 # | `check_top_k(k)` | k below 1 |
 # | `check_top_p(p)` | p outside (0, 1] |

@@ -147,7 +147,7 @@ figures.show(
 #
 # A draft may know *fewer* tokens than the target: it gives the others probability 0. If they hold 3 % of p at a place, at
 # most 97 % can be kept there, and the draft's table of logits gets smaller. With width 4,096 and 16 bits, 128,256 tokens
-# take 1.05 GB and the 32,000 most frequent 0.26 GB. Where no small sibling exists one trains a draft, or translates
+# take 1.05 GB and the 32,000 most frequent 0.26 GB. Where no small relative exists one trains a draft, or translates
 # between two vocabularies ([Timor 2025, arXiv:2502.05202](https://arxiv.org/abs/2502.05202)), or looks the text up in
 # itself (further down).
 
@@ -210,8 +210,8 @@ figures.show(
 # - A: 0.5/0.3 is above 1, so A is always kept. B: 0.3/0.3 = 1, always kept.
 # - C: 0.2/0.4 = 0.5. The draft proposes C twice as often as the target wants it, so half of the C's must go.
 #
-# How often is a drafted token kept? 0.3 · 1 + 0.3 · 1 + 0.4 · 0.5 = 0.8. That is **α**, and it is the mass that both
-# distributions share: min(0.5, 0.3) + min(0.3, 0.3) + min(0.2, 0.4) = 0.8.
+# How often is a drafted token kept? 0.3 · 1 + 0.3 · 1 + 0.4 · 0.5 = 0.8. That is the **acceptance rate** α, and it is the
+# mass that both distributions share: min(0.5, 0.3) + min(0.3, 0.3) + min(0.2, 0.4) = 0.8.
 #
 # And what comes when a C is rejected? So far A has come out with 0.3, B with 0.3, C with 0.2. The target wants 0.5, 0.3,
 # 0.2. What is missing is 0.2 of A, and 0.2 is just the share that was rejected. So every rejected C becomes an A. In
