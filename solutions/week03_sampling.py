@@ -9,8 +9,8 @@
 # %% [markdown]
 # # Week 3 · Choosing the token
 #
-# A model does not write. It gives every token of its vocabulary a score, called a logit, and a small piece of code picks one. This week
-# you write that code, and learn which settings suit which task. Then you find out why the same prompt at temperature 0 can
+# A model does not write. It gives every token of its vocabulary a score, called a logit, and a small piece of code picks
+# one. This week you write that code, and learn which settings suit which task. Then you find out why the same prompt at temperature 0 can
 # still give two different texts.
 #
 # **After this week you can**
@@ -395,7 +395,8 @@ from nanolm.sampling import SamplingParams  # exercise: probs
 # goes to 2/1.3 = 1.54, and a logit of −1 to −1.3. (So the repetition penalty depends on where the zero of the logits lies,
 # although softmax does not: adding 100 to all of them makes it brutal.)
 #
-# **Predict:** the shipped model can add and subtract numbers of two digits. What do penalties do to that?
+# **Predict:** the shipped model can add and subtract numbers of two digits, mostly. What do penalties do to that, and what a
+# higher temperature? (The cell takes about ten seconds.)
 
 # %%
 pairs = [(a, b) for a in (12, 27, 35, 48, 61, 74) for b in (31, 16, 23, 9)]
@@ -731,7 +732,7 @@ print(f"you said {my_share_of_places:.0%} of places and {my_picks_changed} picks
 # result depends on the batch, and the other requests in it are not yours to choose.
 
 # %% [markdown]
-# ### The near tie
+# ### How close is close?
 #
 # A pick changes only where the two best tokens lie closer together than the change. That is a **near tie**. So look for the
 # closest pair: among all 64 texts, 3,840 places.
@@ -796,7 +797,7 @@ print(
 # Real servers keep weights and states in 16 bits. The matrix units of a GPU take 16-bit numbers, add the products in
 # float32, and give 16-bit numbers back. We do just that to every linear layer: round what goes in and what comes out to
 # bfloat16, which has 8 binary digits. A sum that differs in its last float32 bit is usually rounded to the same 16-bit
-# number. When it lies on a border, it jumps by a whole step, 65,536 times as far. (The cell takes about ten seconds.)
+# number. When it lies on a border, it jumps by a whole step, 65,536 times as far. (The cell takes about five seconds.)
 
 
 # %%
@@ -813,7 +814,7 @@ print(f"one pick in {tokens_per_flip(in_sixteen):,.0f} should change")
 # ### Prediction 4
 #
 # Sixteen beginnings, each continued greedily by 60 tokens: once alone, once in a batch of all sixteen. With one pick in so
-# many changing, how many of the sixteen texts will part from themselves? (About fifteen seconds.)
+# many changing, how many of the sixteen texts will part from themselves? (About ten seconds.)
 
 # %%
 my_texts_that_part = 0  # of 16; change it
@@ -883,10 +884,9 @@ else:
 # - *A tree.* `tree_linear` writes out all products and adds the first half to the second, again and again, until one is
 #   left. Every step is a single rounded operation, so the order stands in the code and not in the library.
 # - *Tiles.* `tile_linear` calls the library always with 16 rows, filled up with zeros or cut into pieces. The library sees
-#   one shape and keeps to one order. That is how real batch-invariant kernels work: a fixed tile, never split differently.
+#   one shape and keeps to one order. That is how real **batch-invariant** kernels work: a fixed tile, never split differently.
 #
-# Both are in [batch_invariant.py](../../nanolm/batch_invariant.py), a page long. A kernel of which they are true is called
-# **batch-invariant**. Do they hold? (About fifteen seconds.)
+# Both are in [batch_invariant.py](../../nanolm/batch_invariant.py), a page long. Do they hold? (About five seconds.)
 
 # %%
 from nanolm.batch_invariant import tile_linear, tree_linear
@@ -942,7 +942,7 @@ figures.show(
 # ### Prediction 5
 #
 # What do the cures cost? Guess how many times as long a decoding pass takes, at batch 1 and at batch 64. (The measurement
-# takes about ten seconds.)
+# takes about five seconds.)
 
 # %%
 my_price = {"float64": (1.0, 1.0), "tiles of 16": (1.0, 1.0), "a tree": (1.0, 1.0)}  # (batch 1, batch 64); change them
@@ -1106,7 +1106,7 @@ else:
 # development at the time of writing and for recent GPUs only:
 #
 # ```
-# VLLM_BATCH_INVARIANT=1 vllm serve MODEL
+# VLLM_BATCH_INVARIANT=1 vllm serve your-model
 # ```
 
 # %% [markdown]

@@ -126,9 +126,10 @@ figures.show(
 # | α | probability that one drafted token is kept ("alpha") | `alpha` |
 # | c | time of a draft pass, in target passes | `draft_cost` |
 # | v | time of a target pass over γ + 1 positions, in passes of one | |
-# | E[…] | mean over the random choices | |
+# | E | mean over the random choices, E[…] | |
 # | B, V | texts in the batch; vocabulary | |
 # | D, F, N, K, H | in the depth part: width, feed-forward width, query heads, key/value heads, head dimension | |
+# | W | in the depth part: a matrix of weights | |
 #
 # Papers disagree about the letters: some call the draft p. Here **p is the target, q is the draft**, always.
 #
