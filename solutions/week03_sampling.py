@@ -372,10 +372,10 @@ from nanolm.sampling import SamplingParams  # exercise: probs
 #
 # - *Temperature first, as here.* At T = 2 a probability becomes its square root: 0.707, 0.548, 0.387, 0.224, in all 1.866. So
 #   0.379, 0.294, 0.208, 0.120. The first three total 0.880 and do not reach 0.9: all four stay, and the last has 12 %.
-# - *Temperature last.* Top-p sees 0.5, 0.3, 0.15, which reach 0.9. The fourth is gone. Then the temperature: 0.430, 0.333,
+# - *Temperature last.* Top-p sees 0.5, 0.3, 0.15, which reach 0.9. The fourth is gone. Then the temperature: 0.431, 0.334,
 #   0.236.
 #
-# Same model, same settings, and an absurd token comes every eighth time or never. With the temperature last one may turn it
+# Same model, same settings, and an absurd token comes one time in eight or never. With the temperature last one may turn it
 # up without letting the tail in. Neither is wrong, but settings cannot be carried from one to the other.
 #
 # ## The rules before the temperature
@@ -496,7 +496,7 @@ from nanolm.sampling import sample_next  # exercise: sample_next
 # position alone.
 
 # %%
-from nanolm.sampling import draw_rows
+from nanolm.sampling import draw_rows as race_all
 
 table = torch.softmax(torch.randn(64, 1024, generator=torch.Generator().manual_seed(1)).double(), dim=-1)
 noise = torch.empty_like(table).exponential_(generator=torch.Generator().manual_seed(2))
@@ -509,7 +509,7 @@ def in_turn():
 
 
 def at_once():
-    return draw_rows(table, [Rng(seed) for seed in range(64)])
+    return race_all(table, [Rng(seed) for seed in range(64)])
 
 
 print(f"in turn and at once, the same tokens: {in_turn() == at_once()}")
@@ -539,7 +539,7 @@ prompts = [tokenizer.encode(name) for name in speakers]
 
 
 @torch.inference_mode()
-def draw_along(temperature, new_tokens=40):
+def write_along(temperature, new_tokens=40):
     """Write a text behind each prompt; return how often the largest logit came out, and the mean largest probability."""
     rules, rng, hits, largest = SamplingParams(temperature), Rng(1), [], []
     for prompt in prompts:
@@ -555,7 +555,7 @@ def draw_along(temperature, new_tokens=40):
 
 
 for T in tqdm((0.5, 1.0, 2.0), leave=False):
-    measured, predicted = draw_along(T)
+    measured, predicted = write_along(T)
     print(f"T = {T}: the largest logit came out in {measured:.0%} of places; predicted {predicted:.0%}")
 print(f"your guess for T = 1 was {my_guess_of_share:.0%}")
 
@@ -831,7 +831,8 @@ def parting(one, other):
 texts_alone = [sixteen.generate(start, 60, greedy) for start in tqdm(beginnings, leave=False)]
 texts_16 = sixteen.generate(beginnings, 60, greedy)
 texts_64 = sixteen.generate(beginnings * 4, 60, greedy)[:16]
-parted = {row: at for row in range(16) if (at := parting(texts_alone[row], texts_16[row])) is not None}
+partings = {row: parting(texts_alone[row], texts_16[row]) for row in range(16)}
+parted = {row: place for row, place in partings.items() if place is not None}
 among_64 = sum(parting(*both) is not None for both in zip(texts_alone, texts_64, strict=True))
 print(f"{len(parted)} of 16 texts part in a batch of 16, {among_64} in a batch of 64")
 print(f"predicted: {16 * (1 - math.exp(-60 / tokens_per_flip(in_sixteen))):.1f}; you said {my_texts_that_part}")
@@ -1045,7 +1046,7 @@ else:
 
 
 # %%
-def draw_from_stream(weights, rng):
+def pick_from_stream(weights, rng):
     """Return an index drawn in proportion to the weights, seen once, one after the other."""
     candidate, total = None, 0.0
     for index, weight in enumerate(weights):
@@ -1058,7 +1059,7 @@ def draw_from_stream(weights, rng):
 rng, draws = Rng(0), 20_000
 counts = [0] * 4
 for _ in range(draws):
-    counts[draw_from_stream([10.0, 6.0, 3.0, 1.0], rng)] += 1
+    counts[pick_from_stream([10.0, 6.0, 3.0, 1.0], rng)] += 1
 print("shares drawn:", ", ".join(f"{count / draws:.3f}" for count in counts), "; wanted: 0.500, 0.300, 0.150, 0.050")
 
 # %% [markdown]
@@ -1102,7 +1103,7 @@ else:
 # SamplingParams(temperature=0.0)  # greedy
 # ```
 #
-# A seed there makes the draws of one request repeatable. It does not fix the sums. For that there is a switch, in
+# There, a seed makes the draws of one request repeatable. It does not fix the sums. For that there is a switch, in
 # development at the time of writing and for recent GPUs only:
 #
 # ```

@@ -1061,7 +1061,7 @@ from nanolm.speculative import verify_tree  # exercise: verify_tree
 # the second drawn without the first. It takes about three seconds.
 
 # %%
-from nanolm.speculative import draw_siblings
+from nanolm.speculative import sample_siblings
 
 p, q = (torch.tensor(probs, dtype=torch.float64) for probs in ((0.5, 0.3, 0.2), (0.3, 0.3, 0.4)))
 owed_behind = torch.stack([p, p, p])  # the rows behind the siblings do not matter for the first token
@@ -1069,7 +1069,7 @@ rng, n_draws = Rng(0), 5_000
 for kind in ("both from q", "two different ones"):
     shares = [0, 0, 0]
     for _ in tqdm(range(n_draws), desc=kind, leave=False):
-        tokens, rows = draw_siblings(q, 2, rng)
+        tokens, rows = sample_siblings(q, 2, rng)
         if kind == "both from q":
             tokens, rows = [rng.categorical(q), rng.categorical(q)], q.repeat(2, 1)
         shares[verify_tree(owed_behind, rows, tokens, [-1, -1], rng)[0]] += 1

@@ -58,7 +58,7 @@ def verify_tree(
     )
 
 
-def draw_siblings(probs: Float[Tensor, "V"], n: int, rng: Rng) -> tuple[list[int], Float[Tensor, "m V"]]:
+def sample_siblings(probs: Float[Tensor, "V"], n: int, rng: Rng) -> tuple[list[int], Float[Tensor, "m V"]]:
     """Return up to n different tokens for one place, and the distribution that each was drawn from.
 
     The first is drawn from `probs`, each other one from what is left of it without those before, scaled to sum 1. There

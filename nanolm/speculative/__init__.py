@@ -49,7 +49,7 @@ _HOMES = {
     ],
     "tree": [
         "check_tree",
-        "draw_siblings",
+        "sample_siblings",
         "verify_tree",
     ],
 }
@@ -84,5 +84,5 @@ if TYPE_CHECKING:
     from .speedup import expected_tokens_per_round as expected_tokens_per_round
     from .speedup import speculative_speedup as speculative_speedup
     from .tree import check_tree as check_tree
-    from .tree import draw_siblings as draw_siblings
+    from .tree import sample_siblings as sample_siblings
     from .tree import verify_tree as verify_tree

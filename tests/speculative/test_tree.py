@@ -34,13 +34,13 @@ def close(actual, expected, tolerance=1e-12):
 
 def first_token(impl, p, q, siblings, draw="again"):
     """The exact distribution of the first new token, with so many siblings drawn from q behind the text."""
-    from nanolm.speculative import draw_siblings
+    from nanolm.speculative import sample_siblings
 
     def run(rng):
         if draw == "again":
             drafted, rows = [rng.categorical(q) for _ in range(siblings)], q.repeat(siblings, 1)
         else:
-            drafted, rows = draw_siblings(q, siblings, rng)
+            drafted, rows = sample_siblings(q, siblings, rng)
         target = torch.stack([p] + [torch.ones_like(p) / len(p)] * len(drafted))
         return impl.verify_tree(target, rows, drafted, [-1] * len(drafted), rng)[0]
 
@@ -214,11 +214,11 @@ def test_siblings_held_against_p_twice_give_what_the_lesson_says():
     assert close(kept + 0.2 * (kept + 0.2 * owed), [0.40, 0.36, 0.24])
 
 
-def test_draw_siblings_gives_different_tokens_and_the_distribution_of_each():
-    from nanolm.speculative import draw_siblings
+def test_sample_siblings_gives_different_tokens_and_the_distribution_of_each():
+    from nanolm.speculative import sample_siblings
 
     def run(rng):
-        tokens, rows = draw_siblings(P, 2, rng)
+        tokens, rows = sample_siblings(P, 2, rng)
         assert close(rows[0], P) and rows[1][tokens[0]] == 0 and close(rows[1].sum(), 1.0)
         return tuple(tokens)
 
@@ -226,6 +226,6 @@ def test_draw_siblings_gives_different_tokens_and_the_distribution_of_each():
     # First A with 0.5, then B with 0.3/0.5, and so on.
     expected = {(a, b): P[a] * P[b] / (1 - P[a]) for a in range(3) for b in range(3) if a != b}
     assert found == {pair: pytest.approx(prob.item()) for pair, prob in expected.items()}
-    tokens, rows = draw_siblings(vector(0.0, 1.0, 0.0), 3, Rng(0))
+    tokens, rows = sample_siblings(vector(0.0, 1.0, 0.0), 3, Rng(0))
     assert tokens == [1] and rows.shape == (1, 3)
-    assert_refuses("n", draw_siblings, P, 0, Rng(0))
+    assert_refuses("n", sample_siblings, P, 0, Rng(0))
