@@ -504,16 +504,19 @@ same = torch.equal((noise / table).argmin(-1), (table.log() - noise.log()).argma
 print(f"64 rows: the race and Gumbel-max draw the same tokens: {same}")
 
 
+positions = range(10)  # ten draws a row, so that a round takes long enough to be timed
+
+
 def in_turn():
-    return [Rng(seed).categorical(row) for seed, row in enumerate(table)]
+    return [[Rng(seed, at).categorical(row) for seed, row in enumerate(table)] for at in positions]
 
 
 def at_once():
-    return race_all(table, [Rng(seed) for seed in range(64)])
+    return [race_all(table, [Rng(seed, at) for seed in range(64)]) for at in positions]
 
 
 print(f"in turn and at once, the same tokens: {in_turn() == at_once()}")
-print(which_is_faster(take_turns({"at once": at_once, "in turn": in_turn}, repeats=20), "at once", "in turn"))
+print(which_is_faster(take_turns({"at once": at_once, "in turn": in_turn}, repeats=5), "at once", "in turn"))
 sequence = Rng(7)
 drawn = [sequence.categorical(table[0]) for _ in range(6)]
 print(f"six draws: {drawn}; the draw at position 4, made again on its own: {Rng(7, position=4).categorical(table[0])}")
