@@ -30,7 +30,7 @@ MISTAKES = [
         "old": "owed = residual_distribution(owed, q)",
         "new": "owed = residual_distribution(target_probs[place + 1], q)",
         "test": _TWO,
-        "says": "the second residual is taken of p",
+        "says": "each rejection changes what is owed",
     },
     {
         "name": "siblings held against the first one's row",

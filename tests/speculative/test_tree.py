@@ -67,8 +67,6 @@ def name_the_mistake(actual, p, q):
         + refused * (kept_then + refused_then * p),
         "after the last rejection it draws from the first residual: each rejection changes what is owed": kept
         + refused * (kept_then + refused_then * owed),
-        "the second residual is taken of p: take it of what is owed by then": kept
-        + refused * (kept_then + refused_then * residual(p, q)),
     }
     for mistake, result in suspects.items():
         if close(actual, result, 1e-9):
