@@ -32,6 +32,7 @@ STUDIES = {
         "simulate_continuous_batching",
     ),
     "float32 sums, addition by addition": ("float32_sum", "greedy_pick_with_summation_order"),
+    "trees of drafted tokens: the engine drafts lines, and its attention has no mask for a tree": ("verify_tree",),
     "arithmetic of bytes, seconds and dollars, for planning": (
         "budget/",
         "score_matrix_bytes",
