@@ -205,11 +205,12 @@ my_prompt_tokens_per_written_token = 1  # change it
 # bytes: 298.5 for each byte, its ridge point. 1 is far below, so decode is memory-bound; 1,000 is above, so this
 # prefill is compute-bound.
 #
-# **A closer look.** The first matrix of a model, the embedding, is not multiplied: one row of it is looked up. In this
-# model it has about half a billion parameters, so 7.5·10⁹ are multiplied. That is 15 GB and 4.48 ms of reading, and 2 ·
-# 7.5·10⁹ / 10¹⁵ = 0.015 ms of arithmetic a position. A prompt of 1,024 tokens takes 15.4 ms of arithmetic against 4.48
-# ms of reading; a decode pass 0.015 against 4.48. A written token takes 4.48 ms and a prompt token, one of many, 0.015
-# ms: **about 300 times less**. That is the answer to the prediction, and it is no accident that it is the chip's 298.5.
+# **A closer look.** The first matrix of a model, the **embedding**, is not multiplied: one row of it is looked up. In
+# this model it has about half a billion parameters, so 7.5·10⁹ are multiplied. That is 15 GB and 4.48 ms of reading,
+# and 2 · 7.5·10⁹ / 10¹⁵ = 0.015 ms of arithmetic a position. A prompt of 1,024 tokens takes 15.4 ms of arithmetic
+# against 4.48 ms of reading; a decode pass 0.015 against 4.48. A written token takes 4.48 ms and a prompt token, one of
+# many, 0.015 ms: **about 300 times less**. That is the answer to the prediction, and it is no accident that it is the
+# chip's 298.5.
 #
 # Try one yourself: the 8·10⁹ parameters again, on a chip that reads only 3.0 TB/s. How many operations a byte does it
 # want? How many tokens a second can it write? How long does a prompt of 2,000 tokens take?
@@ -399,10 +400,10 @@ figures.show(
 # %% [markdown]
 # ## What attention adds
 #
-# So far only products with weights were counted. In a prefill every position also attends to those before it. Position
-# t sees t positions, itself included. For each of them a layer computes a **score** in each of N heads: how much to
-# look there, a product of H numbers with H numbers. And it adds a value to a sum, again H numbers in N heads. That is
-# 2·N·H operations and 2·N·H more.
+# So far only products with weights were counted. In a prefill every position also attends to those before it, and to
+# none after it: that is the **causal mask**. Position t sees t positions, itself included. For each of them a layer
+# computes a **score** in each of N heads: how much to look there, a product of H numbers with H numbers. And it adds a
+# value to a sum, again H numbers in N heads. That is 2·N·H operations and 2·N·H more.
 #
 # $$
 # \text{share} = \frac{4\, L\, N\, H \cdot \overline{t}}{2\, n}
@@ -421,7 +422,7 @@ from nanolm.budget import attention_share_of_prefill  # exercise: attention_shar
 # difficulty: 3
 # tested: The 1.8 % of the example, a prompt of a single token, and bad input.
 # why: It says up to which length "2 n T" is the truth, and from where on prompts grow expensive with their square.
-# hint: The causal mask, by which no position sees a later one, halves the work, but not quite. And heads that share keys
+# hint: The causal mask halves the work, but not quite. And heads that share keys
 #   and values save cache, not arithmetic. // The mean number of positions seen, itself included; times the operations for
 #   one of them, over all layers and all N heads; over the operations with the weights.
 
@@ -761,7 +762,7 @@ figures.show(
 #
 # A user sees two things. How long until something appears: **TTFT**, time to first token. And how fast it goes on from
 # there: **TPOT**, time per output token, the usual gap between one token and the next. (A single such gap is an
-# inter-token latency, **ITL**.)
+# **inter-token latency**, ITL.)
 #
 # - TTFT = waiting in the queue + prefill + network. A model that reasons before it answers, and hides its reasoning,
 #   adds all of those decode steps.
