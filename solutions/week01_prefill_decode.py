@@ -182,8 +182,8 @@ my_prompt_tokens_per_written_token = 1  # change it
 #
 # Weights are not all that is fetched. For every token of the text so far the model keeps two vectors in each layer, a
 # key and a value, so as not to compute them again: the **KV cache**, or cache for short. Attention reads all of it in
-# every pass. Everybody in a batch uses the same weights, but each sequence has a cache of its own. [Week
-# 2](../week02_kv_cache/week02_kv_cache.ipynb) builds it; here it is a number of bytes.
+# every pass. Everybody in a batch uses the same weights, but each sequence has a cache of its own.
+# [Week 2](../week02_kv_cache/week02_kv_cache.ipynb) builds it; here it is a number of bytes.
 
 # %% [markdown]
 # ## By hand
@@ -394,8 +394,8 @@ figures.show(
 # **What it costs.** Say a provider asks for 2 dollars a million prompt tokens and 10 dollars a million written ones.
 # 1,000 tokens in and 500 out cost 0.002 + 0.005 = 0.007 dollars. A written token costs 5 times as much, but alone it
 # takes 300 times as long. How can that be? A provider decodes many users at once. Sixty of them share one reading of
-# the weights, 4.48 ms / 60 = 0.075 ms each, and that is 5 times the 0.015 ms. (Their caches add to it. [Week
-# 10](../week10_price_of_a_token/week10_price_of_a_token.ipynb) does the whole sum.)
+# the weights, 4.48 ms / 60 = 0.075 ms each, and that is 5 times the 0.015 ms. (Their caches add to it.
+# [Week 10](../week10_price_of_a_token/week10_price_of_a_token.ipynb) does the whole sum.)
 
 # %% [markdown]
 # ## What attention adds
@@ -1184,16 +1184,16 @@ if real:
 #
 # ## Sources
 #
-# - Williams, Waterman, Patterson 2009, *Roofline: an insightful visual performance model for multicore architectures*,
-#   [doi:10.1145/1498765.1498785](https://doi.org/10.1145/1498765.1498785).
-# - Pope et al. 2022, *Efficiently scaling transformer inference*, [arXiv:2211.05102](https://arxiv.org/abs/2211.05102),
-#   section 2: the cost of prefill and decode.
-# - Kaplan et al. 2020, *Scaling laws for neural language models*, [arXiv:2001.08361](https://arxiv.org/abs/2001.08361),
-#   section 2.1: 2 operations a parameter and token.
-# - Chowdhery et al. 2022, *PaLM*, [arXiv:2204.02311](https://arxiv.org/abs/2204.02311), appendix B: MFU, and why it
+# - Williams, Waterman, Patterson (2009), *Roofline: an insightful visual performance model for multicore
+#   architectures*, [doi:10.1145/1498765.1498785](https://doi.org/10.1145/1498765.1498785).
+# - Pope et al. (2022), *Efficiently scaling transformer inference*,
+#   [arXiv:2211.05102](https://arxiv.org/abs/2211.05102), section 2: the cost of prefill and decode.
+# - Kaplan et al. (2020), *Scaling laws for neural language models*,
+#   [arXiv:2001.08361](https://arxiv.org/abs/2001.08361), section 2.1: 2 operations a parameter and token.
+# - Chowdhery et al. (2022), *PaLM*, [arXiv:2204.02311](https://arxiv.org/abs/2204.02311), appendix B: MFU, and why it
 #   counts only what the model needs.
-# - Shazeer 2019, *Fast transformer decoding: one write-head is all you need*,
+# - Shazeer (2019), *Fast transformer decoding: one write-head is all you need*,
 #   [arXiv:1911.02150](https://arxiv.org/abs/1911.02150): why decoding waits for memory.
-# - Ainslie et al. 2023, *Training generalized multi-query transformer models from multi-head checkpoints*,
+# - Ainslie et al. (2023), *Training generalized multi-query transformer models from multi-head checkpoints*,
 #   [arXiv:2305.13245](https://arxiv.org/abs/2305.13245): more operations for each byte of the cache.
 # - NVIDIA's data sheets of A100, H100 and H200 (SXM): bandwidth and dense 16-bit rates.

@@ -736,8 +736,8 @@ figures.show(
 # Together 33.18 GB.
 #
 # **Latent attention (MLA)** keeps something else: one short vector a layer, from which keys and values of all heads are
-# computed when they are needed, and one key for the rotation, shared by all heads. [Week
-# 9](../week09_smaller_cache/week09_smaller_cache.ipynb) builds it; here only its numbers are counted.
+# computed when they are needed, and one key for the rotation, shared by all heads.
+# [Week 9](../week09_smaller_cache/week09_smaller_cache.ipynb) builds it; here only its numbers are counted.
 #
 # A model to be sized is a `ModelShape`:
 #
@@ -1220,14 +1220,14 @@ if real:
 #
 # ## Sources
 #
-# - Vaswani et al. 2017, *Attention is all you need*, [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
-# - Su et al. 2021, *RoFormer*, [arXiv:2104.09864](https://arxiv.org/abs/2104.09864), section 3.2: rotary positions.
-# - Shazeer 2019, *Fast transformer decoding: one write-head is all you need*,
+# - Vaswani et al. (2017), *Attention is all you need*, [arXiv:1706.03762](https://arxiv.org/abs/1706.03762).
+# - Su et al. (2021), *RoFormer*, [arXiv:2104.09864](https://arxiv.org/abs/2104.09864), section 3.2: rotary positions.
+# - Shazeer (2019), *Fast transformer decoding: one write-head is all you need*,
 #   [arXiv:1911.02150](https://arxiv.org/abs/1911.02150): MQA, and why decoding is memory-bound.
-# - Ainslie et al. 2023, *GQA*, [arXiv:2305.13245](https://arxiv.org/abs/2305.13245): groups, and how to train them from
-#   an MHA checkpoint.
-# - Pope et al. 2022, *Efficiently scaling transformer inference*, [arXiv:2211.05102](https://arxiv.org/abs/2211.05102):
-#   the cost model of weights and caches.
-# - Kwon et al. 2023, *Efficient memory management for large language model serving with PagedAttention*,
+# - Ainslie et al. (2023), *GQA*, [arXiv:2305.13245](https://arxiv.org/abs/2305.13245): groups, and how to train them
+#   from an MHA checkpoint.
+# - Pope et al. (2022), *Efficiently scaling transformer inference*,
+#   [arXiv:2211.05102](https://arxiv.org/abs/2211.05102): the cost model of weights and caches.
+# - Kwon et al. (2023), *Efficient memory management for large language model serving with PagedAttention*,
 #   [arXiv:2309.06180](https://arxiv.org/abs/2309.06180): what a reserve wastes.
-# - DeepSeek-AI 2024, *DeepSeek-V2*, [arXiv:2405.04434](https://arxiv.org/abs/2405.04434): latent attention.
+# - DeepSeek-AI (2024), *DeepSeek-V2*, [arXiv:2405.04434](https://arxiv.org/abs/2405.04434): latent attention.

@@ -1,0 +1,2 @@
+from .literals import Derived, Given
+TABLE = []
