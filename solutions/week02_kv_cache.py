@@ -356,8 +356,8 @@ from nanolm.attention import apply_rope  # exercise: apply_rope
 # hint: Number i is paired with number i + H/2, not with its neighbour, and float32 is too coarse for the angle of a far
 #   position. Where each row has positions of its own, their shape has no dimension for the heads yet. // A Rotation is used as
 #   it is. Otherwise the positions, times the H/2 speeds θ^(−2i/H), give the angles; put in a dimension of size 1 for the heads
-#   where there is one offset a row; cos and sin in x's dtype. Cut x into its two halves with [..., : H // 2] and
-#   [..., H // 2 :], turn them by the formula, and join the results.
+#   where there is one offset a row; cos and sin in x's dtype. Cut x into its two halves with `[..., : H // 2]` and
+#   `[..., H // 2 :]`, turn them by the formula, and join the results.
 
 # %%
 vector = torch.ones(1, 1, 1, 16)
