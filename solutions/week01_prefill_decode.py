@@ -31,9 +31,10 @@
 #
 # Cells marked *Exercise* hold a function whose body is missing. Write it, run the cell, run the `check(...)` cell below
 # it. A check runs the course's own tests on your function alone: everything around it is the reference, so one mistake
-# never hides another. It prints what it found. Labs, the other cells, use *your* functions: `needs` at the top of such
-# a cell names the exercises by their numbers, puts the reference in the place of one that you have not written, and
-# says so. If you prefer an editor, the same functions wait in `exercises/`, with the same tests.
+# never hides another. It prints what it found; where a test failed it leaves the call of your answer in `failing`, and
+# `failing.again()` makes it once more. Labs, the other cells, use *your* functions: `needs` at the top of such a cell
+# names the exercises by their numbers, puts the reference in the place of one that you have not written, and says so.
+# If you prefer an editor, the same functions wait in `exercises/`, with the same tests.
 #
 # Where a docstring says *Raises*, three helpers that are imported for you do the work. Each takes arguments by their
 # names and raises an error that names the bad one:

@@ -32,9 +32,10 @@
 #
 # Cells marked *Exercise* hold functions or methods whose bodies are missing. Write them, run the cell, run the
 # `check(...)` below it. A check runs the course's own tests on your answer alone and takes everything around it from
-# the reference, so one mistake never hides another. Where a class is asked, its other methods stand there finished:
-# read them, they are part of the explanation. If you prefer an editor, the same functions wait in `exercises/`, with
-# the same tests.
+# the reference, so one mistake never hides another. It prints what it found; where a test failed it leaves the call of
+# your answer in `failing`, and `failing.again()` makes it once more. Where a class is asked, its other methods stand
+# there finished: read them, they are part of the explanation. If you prefer an editor, the same functions wait in
+# `exercises/`, with the same tests.
 #
 # Labs, the other cells, use *your* functions and *your* cache: `needs` at the top of such a cell names the exercises by
 # their numbers, puts the reference in the place of one that you have not written, and says so.
@@ -582,19 +583,16 @@ from course import your_engine
 
 starts = ("ROMEO\nBut soft, ", "12 + 31:")
 expected = {start: target.generate(tokenizer.encode(start), 24) for start in starts}
-try:
-    with your_engine("2.4", "2.5", "2.6", "2.7") as parts:
-        mine, _ = load("target")
-        written = {start: mine.generate(tokenizer.encode(start), 24) for start in starts}
-    for start, text in written.items():
-        print("your engine writes what the reference writes:", text == expected[start])
-        print(tokenizer.decode(tokenizer.encode(start) + text) + "\n")
-    passes, layers = sum(map(len, written.values())), target.config.n_layers
-    print(f"{passes} tokens, so {passes} passes through {layers} layers: {passes * layers} times a layer was asked")
-    for part in parts:
-        print(f"{part.name:24} {part.whose:9} ran {part.calls:5} times")
-except NotYetWritten as missing:
-    print(f"left out: {missing}")
+with your_engine("2.4", "2.5", "2.6", "2.7") as parts:
+    mine, _ = load("target")
+    written = {start: mine.generate(tokenizer.encode(start), 24) for start in starts}
+for start, text in written.items():
+    print("it writes what the reference writes:", text == expected[start])
+    print(tokenizer.decode(tokenizer.encode(start) + text) + "\n")
+passes, layers = sum(map(len, written.values())), target.config.n_layers
+print(f"{passes} tokens, so {passes} passes through {layers} layers: {passes * layers} times a layer was asked")
+for part in parts:
+    print(f"{part.name:24} {part.whose:9} ran {part.calls:5} times")
 
 # %% [markdown]
 # Every pass asks each layer once, and each layer lets the cache attend, which stores first. Whoever turns queries and
