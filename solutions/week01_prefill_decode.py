@@ -620,8 +620,9 @@ times_more = A100.peak_flops_per_second / here.peak_flops_per_second
 stand = ", ".join(f"{name} {positions} at {middle:.0%}" for (name, positions), (_, _, middle) in points.items())
 figures.show(
     fig,
-    "Rooflines on logarithmic axes: each chip rises with slope one and is flat from its ridge point on. A100, H100 and H200 "
-    f"bend between 153 and 295 operations a byte, this core at {ridge_point(here):.0f}; the flat part of the A100 lies "
+    "Rooflines on logarithmic axes: each chip rises with slope one and is flat from its ridge point on. The A100 bends at "
+    f"{ridge_point(A100):.0f} operations a byte, the H200 at {ridge_point(H200):.0f}, the H100 at {ridge_point(H100):.0f}, "
+    f"this core at {ridge_point(here):.0f}; the flat part of the A100 lies "
     f"{times_more:,.0f} times above that of this core. Decode stands at 0.5 operations a byte under its slope, the prefill at "
     f"128. Shares of the roof, by model and positions: {stand}.",
 )

@@ -817,7 +817,8 @@ for ax, heights, label in (
     ax.set(ylabel=label)
 figures.show(
     fig,
-    "Two bar charts, MHA, GQA and MQA. Left, memory of one layer's cache: 134, 33.6 and 4.19 MB. Right, the time of one "
+    "Two bar charts, MHA, GQA and MQA. Left, memory of one layer's cache: "
+    f"{', '.join(f'{n / 1e6:.3g}' for n in real_bytes.values())} MB. Right, the time of one "
     f"token's attention over it: {', '.join(f'{ms:.2f}' for ms in milliseconds.values())} ms.",
 )
 
@@ -930,12 +931,11 @@ for number, (guess, answer) in enumerate(zip(my_answers, found, strict=True), st
     print(f"question {number}: you said {guess:,}, it is {answer:,}")
 
 # %% [markdown]
-# <details><summary>Why these</summary>1: 80 − 16.06 GB leave room for 59.5 texts, so 59. 2: 119 and not 118, since
-# twice 59.5 is
-# 119. 3: a quarter of 59.5 is 14.9, so 14 and not 15, by rounding alone. (The projections to keys and values grow too,
-#      and the weights with them, to 17.67 GB; that makes it 14.5, and still 14.) 4: (72 − 35.28) GB / (8 · 327,680).
-#      Rounding and such second effects are what a calculator is for; the first digit you should know without
-#      one.</details>
+# <details><summary>Why these</summary>Question 1: 80 − 16.06 GB leave room for 59.5 texts, so 59. Question 2: twice
+# 59.5, so 119 and not 118. Question 3: a quarter of 59.5 is 14.9, so 14 and not 15, by rounding alone. (The projections
+# to keys and values grow too, and the weights with them, to 17.67 GB; that makes it 14.5, and still 14.) Question 4:
+# (72 − 35.28) GB / (8 · 327,680). Rounding and such second effects are what a calculator is for; the first digit you
+# should know without one.</details>
 #
 # Now move the sliders and find out:
 #
@@ -948,13 +948,19 @@ for number, (guess, answer) in enumerate(zip(my_answers, found, strict=True), st
 #   MHA, which single change saves most: GQA, 8-bit weights or an 8-bit cache?
 # - What does "limited by" say, and can you make it say "compute"?
 #
-# <details><summary>What you should find</summary>From 4.52 to 7.04 ms, 1.56 times, and from 221 to 9,085 tokens/s, 41
-# times. · 131,072 bytes, the same: 16 layers of 16 heads are as many as 32 layers of 8. 64 caches of 1.07 GB are 68.7
-# GB beside 2.35 GB of weights, so a token takes 21 ms, nearly all of it for caches: a small model is not a cheap one to
-# serve. · 65,536 on the slider, 103,624 in the table (a tenth is kept free). GQA, which saves 206 GB of cache; the
-# 8-bit cache saves 137, the weights
-# 9. · Short texts and a large batch: 128 tokens each and 512 sequences. (The sliders' 4 bits have a scale for each 128
-#    weights, 4.125 bits in all, so question 4 comes out as 13,588 there.)</details>
+# <details><summary>What you should find</summary>
+#
+# - From 4.52 to 7.04 ms, 1.56 times, and from 221 to 9,085 tokens/s, 41 times.
+# - 131,072 bytes, the same: 16 layers of 16 heads are as many as 32 layers of 8. 64 caches of 1.07 GB are 68.7 GB
+#   beside 2.35 GB of weights, so a token takes 21 ms, nearly all of it for caches. A small model is not a cheap one to
+#   serve.
+# - 65,536 on the slider, 103,624 in the table, where a tenth is kept free. GQA saves 206 GB of cache, an 8-bit cache
+#   137 GB, 8-bit weights 9 GB.
+# - Short texts and a large batch: 128 tokens each and 512 sequences.
+#
+# The sliders' 4 bits have a scale for each 128 weights, 4.125 bits in all, so question 4 comes out as 13,588 there.
+#
+# </details>
 
 # %%
 from course.lab.calculator import calculator
