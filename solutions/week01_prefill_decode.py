@@ -22,9 +22,9 @@
 # - say where the rest of the time goes, as a number;
 # - sort the optimisations of this course by what they cut.
 #
-# **Time:** about three and a half hours: a bit more than one for the nine exercises, half an hour for the two written
-# questions, two to read, to guess and to measure. **Needs:** that a language model is a stack of matrices, and Python.
-# Nothing of another week.
+# **Time:** about two and a half hours: one for the nine exercises, half an hour for the two written questions, the rest
+# to read; and up to one more to guess, to measure and for the problems at the end. **Needs:** that a language model is
+# a stack of matrices, and Python. Nothing of another week.
 
 # %% [markdown]
 # ## How to work

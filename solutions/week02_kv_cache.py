@@ -23,9 +23,10 @@
 # - predict how time grows with the text, with a cache and without, and measure it on your own machine;
 # - work out on a napkin how large a cache is, how many requests fit and how long they may become.
 #
-# **Time:** about five hours, so perhaps two evenings: two and three quarters for the twelve exercises, twenty minutes
-# for the written question, the rest to read, to guess and to measure. **Needs:** attention as any introduction to
-# transformers tells it: queries, keys, values, softmax. No exercise of another week has to be solved.
+# **Time:** about four hours, so perhaps two evenings: two and three quarters for the twelve exercises, twenty minutes
+# for the written question, three quarters to read; and up to one more to guess, to measure and for the problems at the
+# end. **Needs:** attention as any introduction to transformers tells it: queries, keys, values, softmax. No exercise of
+# another week has to be solved.
 
 # %% [markdown]
 # ## How to work
@@ -907,8 +908,8 @@ figures.show(
 # %% [markdown]
 # ## The capacity calculator
 #
-# The same functions behind sliders. First four questions; answer them on paper, with the formulas above. `LLAMA_3_8B`
-# has 8.03·10⁹ parameters, `LLAMA_3_70B` 70.554·10⁹ and 327,680 bytes of cache a token; an H100 has 80 GB.
+# The same functions behind lists to choose from. First four questions; answer them on paper, with the formulas above.
+# `LLAMA_3_8B` has 8.03·10⁹ parameters, `LLAMA_3_70B` 70.554·10⁹ and 327,680 bytes of cache a token; an H100 has 80 GB.
 #
 # 1. 8B, all in 16 bits, one H100, nothing kept free. How many texts of 8,192 tokens at a time?
 # 2. The same with a cache in 8 bits. Exactly twice as many?
@@ -937,7 +938,7 @@ for number, (guess, answer) in enumerate(zip(my_answers, found, strict=True), st
 # (72 − 35.28) GB / (8 · 327,680). Rounding and such second effects are what a calculator is for; the first digit you
 # should know without one.</details>
 #
-# Now move the sliders and find out:
+# Now choose and find out:
 #
 # - The 8B at 1,024 tokens each: from 1 sequence to 64, how much longer does a token take, and how much more do all
 #   users get?
@@ -954,11 +955,11 @@ for number, (guess, answer) in enumerate(zip(my_answers, found, strict=True), st
 # - 131,072 bytes, the same: 16 layers of 16 heads are as many as 32 layers of 8. 64 caches of 1.07 GB are 68.7 GB
 #   beside 2.35 GB of weights, so a token takes 21 ms, nearly all of it for caches. A small model is not a cheap one to
 #   serve.
-# - 65,536 on the slider, 103,624 in the table, where a tenth is kept free. GQA saves 206 GB of cache, an 8-bit cache
-#   137 GB, 8-bit weights 9 GB.
+# - 65,536 in the list, 103,624 in the table, where a tenth is kept free. GQA saves 206 GB of cache, an 8-bit cache 137
+#   GB, 8-bit weights 9 GB.
 # - Short texts and a large batch: 128 tokens each and 512 sequences.
 #
-# The sliders' 4 bits have a scale for each 128 weights, 4.125 bits in all, so question 4 comes out as 13,588 there.
+# The 4 bits of the list have a scale for each 128 weights, 4.125 bits in all, so question 4 comes out as 13,588 there.
 #
 # </details>
 

@@ -239,7 +239,7 @@ TABLE = [
         },
     ),
     Derived(
-        "65,536 on the slider, 103,624 in the table, where a tenth is kept free.",
+        "65,536 in the list, 103,624 in the table, where a tenth is kept free.",
         {"65,536": 2 ** floor(log(103_624, 2)), "103,624": floor((FREE - 2 * PARAMS_8B_MHA) / TOKEN_MHA)},
     ),
     Derived(
@@ -250,9 +250,9 @@ TABLE = [
             "9": PARAMS_8B_MHA / GB,
         },
     ),
-    Given("128 tokens each and 512 sequences", "two steps of the sliders; the calculator then says compute"),
+    Given("128 tokens each and 512 sequences", "two choices; the calculator then says compute"),
     Derived(
-        "The sliders' 4 bits have a scale for each 128 weights, 4.125 bits in all, so question 4 comes out "
+        "The 4 bits of the list have a scale for each 128 weights, 4.125 bits in all, so question 4 comes out "
         "as 13,588 there.",
         {"4.125": 4 + 16 / 128, "13,588": floor((FREE - PARAMS_70B * 4.125 / 8) / (8 * TOKEN_70B))},
     ),
