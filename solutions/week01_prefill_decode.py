@@ -70,7 +70,7 @@ from tqdm.auto import tqdm
 
 from course.lab import figures
 from course.lab.timing import rounds_allowed, side_by_side
-from course.lab.verdicts import against_prediction, largest, ratio
+from course.lab.verdicts import against_prediction, largest, ratio, which_is_faster
 
 # One thread: what is measured below is one core, and nothing waits for another.
 torch.set_num_threads(1)
@@ -952,8 +952,8 @@ if importlib.util.find_spec("transformers"):
     for name in first:
         print(f"{name:12}: TTFT {statistics.median(first[name]) * 1e3:5.1f} ms, ", end="")
         print(f"TPOT {statistics.median(later[name]) * 1e3:5.2f} ms")
-    print(f"TTFT, theirs over ours: {ratio(first, 'transformers', 'nanolm')}")
-    print(f"TPOT, theirs over ours: {ratio(later, 'transformers', 'nanolm')}")
+    print(f"TTFT: {which_is_faster(first, 'nanolm', 'transformers')}")
+    print(f"TPOT: {which_is_faster(later, 'nanolm', 'transformers')}")
 else:
     print("transformers is not installed here; with it, this cell takes its TTFT and TPOT")
 

@@ -63,7 +63,7 @@ from tqdm.auto import tqdm
 
 from course.lab import figures
 from course.lab.timing import rounds_allowed, take_turns
-from course.lab.verdicts import against_prediction, ratio
+from course.lab.verdicts import against_prediction, ratio, which_is_faster
 
 # Two threads that wait for each other cost a small model more than they give it.
 torch.set_num_threads(1)
@@ -682,7 +682,7 @@ for name, total in totals.items():
     print(f"(predicted {sum(predicted[name]) / sum(predicted[name][:128]):.2f})")
     print(f"  256 tokens: {against_prediction([sum(run) for run in runs[name]], sum(predicted[name]), 's', 1)}")
 whole = {name: [sum(run) for run in of_name] for name, of_name in runs.items()}
-print(f"without a cache 256 tokens take {ratio(whole, 'without a cache', 'with a cache')} as long as with one")
+print(f"256 tokens {which_is_faster(whole, 'with a cache', 'without a cache')}")
 print(f"you said {my_seconds_for_256} s, and the factors {my_factor_without} and {my_factor_with}")
 
 # %%
@@ -1067,8 +1067,8 @@ if real:
     print(f"the same text: {plain == with_cache}; {smol_cache.nbytes:,} bytes in your cache, by the formula ", end="")
     print(f"{kv_cache_bytes(smol_shape, smol_cache.length, kv_bits=32):,}")
     fewer = positions_run(32, 12, cached=False) / positions_run(32, 12, cached=True)
-    print(f"{fewer:.1f} times as many positions without a cache; it takes ", end="")
-    print(f"{ratio(writing, 'without a cache', 'with a cache')} as long")
+    print(f"{fewer:.1f} times as many positions without a cache; writing ", end="")
+    print(which_is_faster(writing, "with a cache", "without a cache"))
 
 # %% [markdown]
 # Where the time falls by less than the positions do, it is for the weights: every pass reads all of them, with a cache
