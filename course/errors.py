@@ -29,7 +29,15 @@ class NotYetWritten(NotImplementedError):
 
 
 class CheckFailed(AssertionError):
-    """Tests of an exercise failed; the message has a paragraph for each."""
+    """Tests of an exercise failed; the message has a paragraph for each.
+
+    Attributes:
+        failing: the call of the answer that the first test failed on, where it is known.
+    """
+
+    def __init__(self, message: str, failing: object = None) -> None:
+        super().__init__(message)
+        self.failing = failing
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]

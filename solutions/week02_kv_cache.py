@@ -294,7 +294,7 @@ from nanolm.attention import apply_rope  # exercise: apply_rope
 #   offset equals the part of the whole.
 # why: Without it a cached key would mean another place than the one it was made for.
 # hint: `positions_of(offset, T)` gives the positions: T of them, or T for each row (then the heads need a dimension of
-#   size 1). Times the H/2 speeds gives the angles. Cut x into its two halves with [..., : H // 2] and [..., H // 2 :] and
+#   size 1). Times the H/2 speeds gives the angles. Cut x into its two halves with `[..., : H // 2]` and `[..., H // 2 :]` and
 #   join the results. x may be float32 or bfloat16 and must come back as what it was.
 
 # %%

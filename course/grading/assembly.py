@@ -11,12 +11,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from ..errors import CourseError
 from ..registry import Exercise
 from .implementation import Implementation
+from .overlay import is_unwritten
 
 YOURS, REFERENCE = "yours", "reference"
 
@@ -86,9 +87,7 @@ def _why_not(implementation: Implementation, module_name: str, target: str) -> s
         module = implementation.module(module_name, [target])
     except CourseError as error:
         return str(error)
-    value = _look_up(module, target)
-    code = getattr(_plain(value), "__code__", None)
-    return "not written" if code is not None and "NotYetWritten" in code.co_names else ""
+    return "not written" if is_unwritten(_look_up(module, target)) else ""
 
 
 def _place(part: Part, target: str, reference: ModuleType, module: ModuleType, undo: _Undo) -> list[tuple[Any, Any]]:
@@ -152,13 +151,3 @@ def _restore(owner: type, name: str, before: Any) -> None:
 def _look_up(module: ModuleType, target: str) -> Any:
     owner, _, method = target.rpartition(".")
     return vars(getattr(module, owner))[method] if owner else getattr(module, target)
-
-
-def _plain(value: Any) -> Callable[..., Any] | None:
-    if isinstance(value, property):
-        value = value.fget
-    if isinstance(value, staticmethod | classmethod):
-        value = value.__func__
-    while not isinstance(value, FunctionType) and hasattr(value, "__wrapped__"):
-        value = value.__wrapped__
-    return value

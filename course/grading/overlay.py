@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
-from ..errors import CourseError
+from ..errors import CourseError, NotYetWritten
 
 MARK = "__answers__"  # in the globals of every function that an answer brought
 
@@ -33,7 +33,7 @@ def overlay(reference: ModuleType, targets: Sequence[str], answers: Mapping[str,
     names.update(vars(reference))
     names[MARK] = where
     for name, value in answers.items():
-        if not name.startswith("__") and not _is_engine(names.get(name)):
+        if not name.startswith("__") and not is_engine(names.get(name)):
             names[name] = rebind(value, answers, names)
     for target in targets:
         if "." in target:
@@ -52,18 +52,38 @@ def _take_method(
         names[owner] = _subclass(parent, mine, answers, names)
     if method not in vars(mine):
         raise CourseError(f"{where} defines no {target}")
+    if is_engine(plain(vars(mine)[method])):  # a lab has put it there, for want of an answer
+        raise NotYetWritten(f"{target} is not written yet: put your code in the place of the line that raises this")
     setattr(names[owner], method, rebind(vars(mine)[method], answers, names, (mine, parent)))
 
 
 def _answer(answers: Mapping[str, Any], name: str, where: str) -> Any:
     if name not in answers:
         raise CourseError(f"{where} defines no {name}")
-    if _is_engine(answers[name]):
+    if is_engine(answers[name]):
         raise CourseError(f"{name} in {where} is nanolm's own, imported; the exercise is to write it")
     return answers[name]
 
 
-def _is_engine(value: Any) -> bool:
+def plain(value: Any) -> Any:
+    """Return the function inside a property, a static or class method, or a decorator's wrapper."""
+    if isinstance(value, property):
+        value = value.fget
+    if isinstance(value, staticmethod | classmethod):
+        value = value.__func__
+    while not isinstance(value, FunctionType) and hasattr(value, "__wrapped__"):
+        value = value.__wrapped__
+    return value
+
+
+def is_unwritten(value: Any) -> bool:
+    """Return whether a function is still the line that says that nobody has written it."""
+    code = getattr(plain(value), "__code__", None)
+    return code is not None and "NotYetWritten" in code.co_names
+
+
+def is_engine(value: Any) -> bool:
+    """Return whether a function or class is nanolm's own."""
     home = getattr(value, "__module__", None) or getattr(value, "__name__", None)
     return isinstance(home, str) and home.partition(".")[0] == "nanolm"
 
