@@ -6,6 +6,9 @@
 #
 # {{weeks}}
 #
+# The hours are those of the exercises and of reading the text; measuring adds a quarter of an hour or so a week. Every
+# term is explained where it first stands; [the glossary](glossary.ipynb) has them all.
+#
 # ## How to work
 #
 # - **Here,** in your own copies in `work/`. Open a week, replace the line `raise NotYetWritten` in an answer cell, run it,

@@ -9,8 +9,10 @@ from ..errors import CourseError
 from .lesson import Cell, ExerciseCell, Lesson, WrittenCell
 from .notebook import METADATA, give_ids, plain_cell
 from .weeks import WEEKS
+from .words import prose
 
 _PLACE = "{{weeks}}"
+WORDS_A_MINUTE = 150  # at which a technical text is read with understanding, slower than a novel
 
 
 def start_page(root: Path, found: list[Lesson]):
@@ -51,5 +53,6 @@ def _row(week: int, title: str, lesson: Lesson) -> str:
     tasks = [task for _, task in lesson.tasks]
     code = sum(isinstance(task, ExerciseCell) for task in tasks)
     count = f"{code}" if code == len(tasks) else f"{code} and {len(tasks) - code} in words"
-    points, hours = (sum(task.fields[name] for task in tasks) for name in ("points", "minutes"))
-    return f"| {week} | [{title}]({lesson.folder}/{lesson.name}.ipynb) | {count} | {points} | {hours / 60:.1f} |"
+    points, minutes = (sum(task.fields[name] for task in tasks) for name in ("points", "minutes"))
+    minutes += len(" ".join(prose(lesson)).split()) / WORDS_A_MINUTE
+    return f"| {week} | [{title}]({lesson.folder}/{lesson.name}.ipynb) | {count} | {points} | {minutes / 60:.1f} |"

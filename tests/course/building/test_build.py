@@ -66,7 +66,7 @@ def test_an_answer_cell_begins_with_its_definition_and_its_imports_are_set_up(bu
     answers = cells(built, SOLUTION)
     assert answers["accept_or_resample"].source.startswith("def accept")
     set_up = next(cell.source for cell in answers.values() if cell.source.startswith("# Set-up"))
-    assert "from nanolm.sampling.rng import Rng" in set_up and "from jaxtyping import Float" in set_up
+    assert "from nanolm.sampling.rng import Rng" in set_up and "from jaxtyping import Bool, Float" in set_up
 
 
 def test_code_that_nobody_answers_is_tagged_as_a_lab_except_what_sets_up_the_answers(built):
