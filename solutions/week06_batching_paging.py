@@ -692,7 +692,14 @@ from nanolm.engine import Scheduler  # exercise: admit, preempt
 # %%
 # needs 6.4 to 6.6
 def new_engine(
-    n_blocks=2048, block_size=16, max_running=32, max_tokens_per_step=512, model=target, prefix=False, reserve=0, **options
+    n_blocks=2048,
+    block_size=16,
+    max_running=32,
+    max_tokens_per_step=512,
+    model=target,
+    prefix=False,
+    reserve=0,
+    **options,
 ):
     """An engine with your scheduler, tables and allocator in it."""
     engine = Engine(model, n_blocks=n_blocks, block_size=block_size, prefix_cache=False, **options)
@@ -908,7 +915,9 @@ for n_blocks in sizes:
     n_run = sum(record.n_prefill_tokens + record.n_decode_tokens for record in engine.records)
     kept.append((n_run / again[False][-1] - 1, engine.metrics.n_steps))
 for i, n_blocks in enumerate(sizes):
-    print(f"{n_blocks:3} blocks: {twice[False][i]:4.0%} run twice without a reserve, {kept[i][0]:4.0%} with one;", end=" ")
+    print(
+        f"{n_blocks:3} blocks: {twice[False][i]:4.0%} run twice without a reserve, {kept[i][0]:4.0%} with one;", end=" "
+    )
     print(f"{passes[i]} and {kept[i][1]} passes")
 print(f"all {len(texts)} runs wrote the same texts: {all(t == texts[0] for t in texts)}")
 

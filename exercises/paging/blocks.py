@@ -115,7 +115,7 @@ class BlockTable:
     def append(self, n: int) -> list[tuple[int, int]]:
         """Reserve n more positions; return the copies (from block, to block) that have to be made before writing there.
 
-        New blocks are allocated as soon as the held ones are full, never earlier. If the first new position falls into
+        A new block is allocated when a position has to go into it, never earlier. If the first new position falls into
         a block that others hold too, this table gets a block of its own in its place (copy on write): the content has
         to be copied, and the others keep the old one.
 
