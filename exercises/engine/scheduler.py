@@ -125,18 +125,12 @@ class Scheduler(Admission):
         While there are requests, at least one runs: if nobody could, `_again` preempts the one admitted last and plans
         once more.
         """
-        plan, budget = Plan(), self.max_tokens_per_step
-        for request in [request for request in self.running if request.is_decoding]:
-            if budget and request not in plan.preempted:
-                n = self._make_room(request, min(request.n_pending, budget), plan)
-                budget -= self._run(request, n, plan)
-        budget -= self._admit_a_short_one(plan, budget)
-        prompts = [request for request in self.running if not request.is_decoding and request not in plan.admitted]
-        for request, n in prompt_shares(prompts, budget, fair=self.max_overtakes > 0):
-            budget -= self._run(request, self._room(request, n), plan)
-        if not plan.preempted:
-            self.admit(plan, budget)
-        return plan if plan.work or not self.running else self._again(plan)
+        raise NotYetWritten(
+            "exercise 6.6 Scheduler is not written yet: read "
+            "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/engine/scheduler.py, "
+            "then run: NANOLM_IMPL=exercises python -m pytest tests/engine/test_schedule.py "
+            'tests/engine/test_scheduler.py -k "admit or preempt or schedule"'
+        )
 
     def admit(self, plan: Plan, budget: int) -> None:
         """Move requests from waiting to running while there is room, and add their first tokens to the plan.
@@ -152,9 +146,9 @@ class Scheduler(Admission):
         """
         raise NotYetWritten(
             "exercise 6.6 Scheduler is not written yet: read "
-            "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
-            "exercises/engine/scheduler.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/engine/test_scheduler.py -k "admit or preempt"'
+            "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/engine/scheduler.py, "
+            "then run: NANOLM_IMPL=exercises python -m pytest tests/engine/test_schedule.py "
+            'tests/engine/test_scheduler.py -k "admit or preempt or schedule"'
         )
 
     def preempt(self, request: Request) -> None:
@@ -166,9 +160,9 @@ class Scheduler(Admission):
         """
         raise NotYetWritten(
             "exercise 6.6 Scheduler is not written yet: read "
-            "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
-            "exercises/engine/scheduler.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/engine/test_scheduler.py -k "admit or preempt"'
+            "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/engine/scheduler.py, "
+            "then run: NANOLM_IMPL=exercises python -m pytest tests/engine/test_schedule.py "
+            'tests/engine/test_scheduler.py -k "admit or preempt or schedule"'
         )
 
     def complete(self, request: Request, n_computed: int) -> None:

@@ -132,7 +132,9 @@ class BlockTable:
         return copies
 
     def slot_mapping(self, start: int, stop: int) -> list[int]:
-        """Return the slots of the positions start … stop - 1; slot s is place s % block_size of block s // block_size.
+        """Return where in the pool the positions start … stop - 1 lie: the numbers of their places, block after block.
+
+        Place s, which vLLM calls a slot, is in block s // block_size, the one of number s % block_size there.
 
         Raises:
             ValueError: positions that are not reserved; the message calls them positions.
