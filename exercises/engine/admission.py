@@ -100,7 +100,7 @@ def begin_with_prefix(request: Request, prefix: RadixCache) -> bool:
     raise NotYetWritten(
         "exercise 7.3 begin_with_prefix is not written yet: read "
         "notebooks/week07_prompt_caching/week07_prompt_caching.ipynb, write it in exercises/engine/admission.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/engine/test_prefix_admission.py -k "
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/engine/test_prefix_admission.py --exercise "
         "begin_with_prefix"
     )
 

@@ -129,7 +129,7 @@ class Scheduler(Admission):
             "exercise 6.6 Scheduler is not written yet: read "
             "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/engine/scheduler.py, "
             "then run: NANOLM_IMPL=exercises python -m pytest tests/engine/test_schedule.py "
-            'tests/engine/test_scheduler.py -k "admit or preempt or schedule"'
+            "tests/engine/test_scheduler.py --exercise Scheduler"
         )
 
     def admit(self, plan: Plan, budget: int) -> None:
@@ -148,7 +148,7 @@ class Scheduler(Admission):
             "exercise 6.6 Scheduler is not written yet: read "
             "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/engine/scheduler.py, "
             "then run: NANOLM_IMPL=exercises python -m pytest tests/engine/test_schedule.py "
-            'tests/engine/test_scheduler.py -k "admit or preempt or schedule"'
+            "tests/engine/test_scheduler.py --exercise Scheduler"
         )
 
     def preempt(self, request: Request) -> None:
@@ -162,7 +162,7 @@ class Scheduler(Admission):
             "exercise 6.6 Scheduler is not written yet: read "
             "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/engine/scheduler.py, "
             "then run: NANOLM_IMPL=exercises python -m pytest tests/engine/test_schedule.py "
-            'tests/engine/test_scheduler.py -k "admit or preempt or schedule"'
+            "tests/engine/test_scheduler.py --exercise Scheduler"
         )
 
     def complete(self, request: Request, n_computed: int) -> None:

@@ -58,7 +58,7 @@ class BlockAllocator:
         raise NotYetWritten(
             "exercise 6.4 BlockAllocator is not written yet: read "
             "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/paging/blocks.py, then "
-            'run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py -k "allocate or share or free"'
+            "run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py --exercise BlockAllocator"
         )
 
     def share(self, block: int) -> None:
@@ -70,7 +70,7 @@ class BlockAllocator:
         raise NotYetWritten(
             "exercise 6.4 BlockAllocator is not written yet: read "
             "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/paging/blocks.py, then "
-            'run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py -k "allocate or share or free"'
+            "run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py --exercise BlockAllocator"
         )
 
     def free(self, block: int) -> None:
@@ -82,7 +82,7 @@ class BlockAllocator:
         raise NotYetWritten(
             "exercise 6.4 BlockAllocator is not written yet: read "
             "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/paging/blocks.py, then "
-            'run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py -k "allocate or share or free"'
+            "run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py --exercise BlockAllocator"
         )
 
     def _known(self, block: int) -> int:
@@ -123,8 +123,7 @@ class BlockTable:
         raise NotYetWritten(
             "exercise 6.5 BlockTable is not written yet: read "
             "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/paging/blocks.py, then "
-            'run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py -k "slot_mapping or append or '
-            'fork"'
+            "run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py --exercise BlockTable"
         )
 
     def slot_mapping(self, start: int, stop: int) -> list[int]:
@@ -138,8 +137,7 @@ class BlockTable:
         raise NotYetWritten(
             "exercise 6.5 BlockTable is not written yet: read "
             "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/paging/blocks.py, then "
-            'run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py -k "slot_mapping or append or '
-            'fork"'
+            "run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py --exercise BlockTable"
         )
 
     def fork(self) -> "BlockTable":
@@ -147,8 +145,7 @@ class BlockTable:
         raise NotYetWritten(
             "exercise 6.5 BlockTable is not written yet: read "
             "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/paging/blocks.py, then "
-            'run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py -k "slot_mapping or append or '
-            'fork"'
+            "run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py --exercise BlockTable"
         )
 
     def adopt(self, blocks: Sequence[int]) -> None:

@@ -101,7 +101,7 @@ class CompressedRadixCache:
             "exercise 7.7 CompressedRadixCache is not written yet: read "
             "notebooks/week07_prompt_caching/week07_prompt_caching.ipynb, write it in "
             "exercises/paging/compressed_tree.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/paging/test_compressed_tree.py -k "path or split or insert or evict"'
+            "tests/paging/test_compressed_tree.py --exercise CompressedRadixCache"
         )
 
     def split(self, run: Run, n: int) -> Run:
@@ -115,7 +115,7 @@ class CompressedRadixCache:
             "exercise 7.7 CompressedRadixCache is not written yet: read "
             "notebooks/week07_prompt_caching/week07_prompt_caching.ipynb, write it in "
             "exercises/paging/compressed_tree.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/paging/test_compressed_tree.py -k "path or split or insert or evict"'
+            "tests/paging/test_compressed_tree.py --exercise CompressedRadixCache"
         )
 
     def insert(self, tokens: Sequence[int], blocks: Sequence[int]) -> list[int]:
@@ -133,7 +133,7 @@ class CompressedRadixCache:
             "exercise 7.7 CompressedRadixCache is not written yet: read "
             "notebooks/week07_prompt_caching/week07_prompt_caching.ipynb, write it in "
             "exercises/paging/compressed_tree.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/paging/test_compressed_tree.py -k "path or split or insert or evict"'
+            "tests/paging/test_compressed_tree.py --exercise CompressedRadixCache"
         )
 
     def evict(self, n: int) -> int:
@@ -151,5 +151,5 @@ class CompressedRadixCache:
             "exercise 7.7 CompressedRadixCache is not written yet: read "
             "notebooks/week07_prompt_caching/week07_prompt_caching.ipynb, write it in "
             "exercises/paging/compressed_tree.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/paging/test_compressed_tree.py -k "path or split or insert or evict"'
+            "tests/paging/test_compressed_tree.py --exercise CompressedRadixCache"
         )
