@@ -14,7 +14,7 @@ from itertools import groupby
 from types import ModuleType
 from typing import Any
 
-from ..errors import CourseError
+from ..errors import CourseError, NotYetWritten
 from ..registry import Exercise
 from .implementation import Implementation
 from .overlay import is_unwritten
@@ -85,6 +85,8 @@ def _why_not(implementation: Implementation, module_name: str, target: str) -> s
     """Why a target cannot be taken from the answers, in a few words; empty if it can."""
     try:
         module = implementation.module(module_name, [target])
+    except NotYetWritten:  # a lab has put the reference there, for want of an answer
+        return "not written"
     except CourseError as error:
         return str(error)
     return "not written" if is_unwritten(_look_up(module, target)) else ""

@@ -20,7 +20,7 @@ def request_dollars(
         ValueError: a token count that is not a whole number, 0 or more, or a price below 0.
     """
     raise NotYetWritten(
-        "exercise 7.4 request_dollars is not written yet: read "
+        "exercise 7.5 request_dollars is not written yet: read "
         "notebooks/week07_prompt_caching/week07_prompt_caching.ipynb, write it in exercises/budget/pricing.py, then"
         " run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_pricing.py --exercise request_dollars"
     )
@@ -48,7 +48,7 @@ def prompt_cache_cost(
             below 0; arrivals that are not in order of time.
     """
     raise NotYetWritten(
-        "exercise 7.5 prompt_cache_cost is not written yet: read "
+        "exercise 7.6 prompt_cache_cost is not written yet: read "
         "notebooks/week07_prompt_caching/week07_prompt_caching.ipynb, write it in exercises/budget/pricing.py, then"
         " run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_pricing.py --exercise prompt_cache_cost"
     )
