@@ -5,6 +5,7 @@ So week N needs nothing of week N-1, and a wrong `residual_distribution` fails i
 """
 
 import functools
+import inspect
 from collections.abc import Mapping, Sequence
 from types import CellType, FunctionType, ModuleType
 from typing import Any
@@ -88,7 +89,7 @@ def plain(value: Any) -> Any:
 
 def is_unwritten(value: Any) -> bool:
     """Return whether a function is still the line that says that nobody has written it."""
-    code = getattr(plain(value), "__code__", None)
+    code = getattr(inspect.unwrap(plain(value)), "__code__", None)  # a decorator around a stub is still a stub
     return code is not None and "NotYetWritten" in code.co_names
 
 
