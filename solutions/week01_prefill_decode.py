@@ -548,8 +548,8 @@ figures.show(
 # \text{MFU} = \frac{2\, n\, T / t}{P}
 # $$
 #
-# **MBU**, model bandwidth utilisation, is the share of the bandwidth that the model's own bytes make use of; **MFU**,
-# model FLOPs utilisation, the share of the peak. Under the slope MBU is the share of the roof, under the flat part MFU
+# **MBU**, model bandwidth utilization, is the share of the bandwidth that the model's own bytes make use of; **MFU**,
+# model FLOPs utilization, the share of the peak. Under the slope MBU is the share of the roof, under the flat part MFU
 # is.
 #
 # **By hand.** The 8B of this lesson writes 150 tokens a second for one user of the chip with P = 10¹⁵. It reads 150 ·

@@ -853,7 +853,7 @@ from nanolm.budget import max_concurrent_requests  # exercise: max_concurrent_re
 # points: 2
 # minutes: 5
 # difficulty: 1
-# tested: 59, 15 and 476 requests on 80 GB, with int8 134; a reserve; weights that do not fit at all.
+# tested: 59, 15 and 476 requests on 80 GB, with int8 134; memory kept free; weights that do not fit at all.
 # why: It is the batch that a machine can carry, and the batch decides what a token costs (week 10).
 # hint: There may be less than nothing left, and half a request is none. // What is left after the weights and the reserve,
 #   divided by one cache, rounded down, never below 0.
@@ -1234,5 +1234,5 @@ if real:
 # - Pope et al. (2022), *Efficiently scaling transformer inference*,
 #   [arXiv:2211.05102](https://arxiv.org/abs/2211.05102): the cost model of weights and caches.
 # - Kwon et al. (2023), *Efficient memory management for large language model serving with PagedAttention*,
-#   [arXiv:2309.06180](https://arxiv.org/abs/2309.06180): what a reserve wastes.
+#   [arXiv:2309.06180](https://arxiv.org/abs/2309.06180): what setting memory aside wastes.
 # - DeepSeek-AI (2024), *DeepSeek-V2*, [arXiv:2405.04434](https://arxiv.org/abs/2405.04434): latent attention.

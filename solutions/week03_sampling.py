@@ -1023,7 +1023,7 @@ else:
 # A fixed order for the linear layers makes a text independent of the *batch*, on one machine with one version of the
 # library. Other things change the order too:
 #
-# - a prompt read in one pass, in chunks, or taken from a prefix cache: attention sums over other pieces;
+# - a prompt read in one pass, in chunks, or taken from the cache of an earlier one: attention sums over other pieces;
 # - several tokens checked in one pass, as in speculative decoding;
 # - another number of threads or of GPUs, another chip, a new release of a library.
 #
@@ -1278,8 +1278,8 @@ if real:
 # (c) A fixed order (batch-invariant kernels, or every request alone): equal bits, for up to twice the time, or for the whole
 # gain of batching. float64: differences of 10⁻¹⁴, at twice the bytes here and far more on a GPU.
 #
-# (d) Any one of: prompt in chunks or from a prefix cache, speculation with several positions a pass, another number of
-# GPUs, another chip, another release.
+# (d) Any one of: prompt in chunks or from the cache of an earlier one, speculation with several positions a pass,
+# another number of GPUs, another chip, another release.
 #
 # **Mark scheme (5).** (a) order of sums, 1; order depends on the batch, and the batch on others, 1. (b) the gap of the two best
 # logits, with a size, 1. (c) both cures with a price, 1. (d) 1.

@@ -16,7 +16,7 @@ from .lesson import Cell, ExerciseCell, Lesson
 OF_THE_COURSE = ("NotYetWritten", "check", "needs")
 SET_UP = "# Set-up"  # how the lesson's own set-up cell begins; its names are there for every cell after it
 _LIMIT = 120
-_DRAWS = re.compile(r"\bfigures\.\w+\(|\bdraw_\w+\(")
+_DRAWS = re.compile(r"\bfigures\.\w+\(")
 _MEASURES = re.compile(r"\b(?:take_turns|side_by_side|perf_counter)\(")
 
 
