@@ -54,7 +54,7 @@ def verify_tree(
     raise NotYetWritten(
         "exercise 4.11 verify_tree is not written yet: read notebooks/week04_speculative/week04_speculative.ipynb, "
         "write it in exercises/speculative/tree.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/speculative/test_tree.py -k verify_tree"
+        "tests/speculative/test_tree.py --exercise verify_tree"
     )
 
 
