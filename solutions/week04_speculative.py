@@ -98,8 +98,8 @@ for name, model in (("target", target), ("draft", draft)):
 #
 # Think of a careful author and a quick assistant. The assistant writes the next four words in pencil. The author reads
 # all four at once and strikes out the first one that does not fit, with everything after it, and puts a word of their
-# own in its place. If all four fit, the author adds a fifth. Either way the author looked at the page once, and at least
-# one word is final.
+# own in its place. If all four fit, the author adds a fifth. Either way the author looked at the page once, and at
+# least one word is final.
 #
 # For models the author is the **target**, the assistant the **draft**. Reading is cheap for the same reason that
 # prefill is cheap: a pass has to load all weights from memory, and once they are loaded, multiplying them by five
@@ -133,8 +133,8 @@ figures.show(
 #
 # Papers disagree about the letters: some call the draft p. Here **p is the target, q is the draft**, always.
 #
-# Both are the distributions that tokens are really drawn from: temperature, top-k and top-p are applied to both *before*
-# any ratio is taken. The ratios are taken in float64.
+# Both are the distributions that tokens are really drawn from: temperature, top-k and top-p are applied to both
+# *before* any ratio is taken. The ratios are taken in float64.
 #
 # ### One vocabulary for both
 #
@@ -146,17 +146,17 @@ figures.show(
 # then share next to nothing, and hardly a token is kept. The engine compares the sizes (`check_draft` in
 # [generate.py](../../nanolm/speculative/generate.py)); the rest is yours to check.
 #
-# A draft may know *fewer* tokens than the target: it gives the others probability 0. If they hold 3 % of p at a place, at
-# most 97 % can be kept there, and the draft's table of logits gets smaller. With width 4,096 and 16 bits, 128,256 tokens
-# take 1.05 GB and the 32,000 most frequent 0.26 GB. Where no small relative exists one trains a draft, or translates
-# between two vocabularies ([Timor 2025, arXiv:2502.05202](https://arxiv.org/abs/2502.05202)), or looks the text up in
-# itself (further down).
+# A draft may know *fewer* tokens than the target: it gives the others probability 0. If they hold 3 % of p at a place,
+# at most 97 % can be kept there, and the draft's table of logits gets smaller. With width 4,096 and 16 bits, 128,256
+# tokens take 1.05 GB and the 32,000 most frequent 0.26 GB. Where no small relative exists one trains a draft, or
+# translates between two vocabularies ([Timor 2025, arXiv:2502.05202](https://arxiv.org/abs/2502.05202)), or looks the
+# text up in itself (further down).
 
 # %% [markdown]
 # ### Prediction 1
 #
-# The target reads γ + 1 positions in one pass to check γ drafted tokens. How many times longer than a pass of one position
-# does a pass of 5 take on your machine? Write your guess down, then measure.
+# The target reads γ + 1 positions in one pass to check γ drafted tokens. How many times longer than a pass of one
+# position does a pass of 5 take on your machine? Write your guess down, then measure.
 
 # %%
 my_guess_for_5_positions = 5.0  # times as long as 1 position; change it
@@ -168,7 +168,8 @@ my_guess_for_5_positions = 5.0  # times as long as 1 position; change it
 # %%
 positions = [1, 2, 3, 4, 5, 7, 9, 17]
 rounds_of_passes = take_turns({n: pass_of(target, n) for n in positions}, repeats=60)
-fastest_pass = {n: min(rounds) for n, rounds in rounds_of_passes.items()}
+# A pass over fewer positions does no more work: a fast one over more of them counts for it too.
+fastest_pass = {n: min(min(rounds_of_passes[m]) for m in positions if m >= n) for n in positions}
 for n in positions:
     print(
         f"{n:2} positions: {fastest_pass[n] * 1e3:5.2f} ms, {fastest_pass[n] / fastest_pass[1]:.2f} times one position"
@@ -211,17 +212,18 @@ figures.show(
 # - A: 0.5/0.3 is above 1, so A is always kept. B: 0.3/0.3 = 1, always kept.
 # - C: 0.2/0.4 = 0.5. The draft proposes C twice as often as the target wants it, so half of the C's must go.
 #
-# How often is a drafted token kept? 0.3 · 1 + 0.3 · 1 + 0.4 · 0.5 = 0.8. That is the **acceptance rate** α, and it is the
-# mass that both distributions share: min(0.5, 0.3) + min(0.3, 0.3) + min(0.2, 0.4) = 0.8.
+# How often is a drafted token kept? 0.3 · 1 + 0.3 · 1 + 0.4 · 0.5 = 0.8. That is the **acceptance rate** α, and it is
+# the mass that both distributions share: min(0.5, 0.3) + min(0.3, 0.3) + min(0.2, 0.4) = 0.8.
 #
-# And what comes when a C is rejected? So far A has come out with 0.3, B with 0.3, C with 0.2. The target wants 0.5, 0.3,
-# 0.2. What is missing is 0.2 of A, and 0.2 is just the share that was rejected. So every rejected C becomes an A. In
-# general the missing part is max(p − q, 0), scaled to sum 1: the **residual**.
+# And what comes when a C is rejected? So far A has come out with 0.3, B with 0.3, C with 0.2. The target wants 0.5,
+# 0.3, 0.2. What is missing is 0.2 of A, and 0.2 is just the share that was rejected. So every rejected C becomes an A.
+# In general the missing part is max(p − q, 0), scaled to sum 1: the **residual**.
 #
 # Note what the residual is *not*: it is not p. A and B have had their kept share already. Drawing from p after a
 # rejection would give B 0.3 + 0.2 · 0.3 = 0.36, too much.
 #
-# Try one yourself: p = (0.6, 0.4), q = (0.9, 0.1). How often is A kept, how often is a drafted token rejected, what comes then?
+# Try one yourself: p = (0.6, 0.4), q = (0.9, 0.1). How often is A kept, how often is a drafted token rejected, what
+# comes then?
 #
 # <details><summary>Answer</summary>A is kept with 0.6/0.9 = 2/3, B always. Rejected: 0.9 · 1/3 = 30 %. The residual is
 # max(−0.3, 0) and max(0.3, 0), so it is B alone. B comes out with 0.1 + 0.3 = 0.4, as the target wants.</details>
@@ -250,11 +252,11 @@ from nanolm.speculative import residual_distribution  # exercise: residual_distr
 
 # %% [markdown]
 # The randomness. Every random choice in this package goes through one small object, `rng`, with two methods.
-# `rng.bernoulli(prob)` says yes with that probability, and `rng.categorical(probs)` draws an index. Use nothing else, not
-# even `torch.rand`. Soon you will see what that buys: a test can put a *scripted* one in its place.
+# `rng.bernoulli(prob)` says yes with that probability, and `rng.categorical(probs)` draws an index. Use nothing else,
+# not even `torch.rand`. Soon you will see what that buys: a test can put a *scripted* one in its place.
 #
-# One helper is imported with the exercise: `check_distributions(target_probs, draft_probs)` raises the ValueError for what
-# are no distributions over one vocabulary. Call it first.
+# One helper is imported with the exercise: `check_distributions(target_probs, draft_probs)` raises the ValueError for
+# what are no distributions over one vocabulary. Call it first.
 
 # %%
 from nanolm.speculative import accept_or_resample  # exercise: accept_or_resample
@@ -264,16 +266,17 @@ from nanolm.speculative import accept_or_resample  # exercise: accept_or_resampl
 # tested: The exact output distribution with every outcome followed, 60,000 draws with a stated false-alarm rate, the
 #   probability of keeping each token, tokens the draft never proposes, and that wrong input is refused.
 # why: It turns a token drawn from the wrong distribution into one drawn from the right distribution.
-# hint: Not p: the tokens that were kept have had their share. Only what is still missing may be drawn after a rejection.
-#   // `check_distributions` and the refusal of q(x) = 0 come first. `rng.bernoulli` gets the ratio p(x)/q(x) as a Python
-#   number (`.item()`) and treats anything above 1 as 1. If it says no, `rng.categorical` draws from the residual.
+# hint: Not p: the tokens that were kept have had their share. Only what is still missing may be drawn after a
+#   rejection. // `check_distributions` and the refusal of q(x) = 0 come first. `rng.bernoulli` gets the ratio p(x)/q(x)
+#   as a Python number (`.item()`) and treats anything above 1 as 1. If it says no, `rng.categorical` draws from the
+#   residual.
 
 # %% [markdown]
 # ### See it happen
 #
-# The next picture takes one place in a real text. Blue is what both models agree on and is kept. The hatched part of the
-# draft is what gets rejected; the orange part is where it goes. Over the whole vocabulary the two have the same area;
-# the nine tokens here show a part of it. `·` is a space and `↵` the end of a line.
+# The next picture takes one place in a real text. Blue is what both models agree on and is kept. The hatched part of
+# the draft is what gets rejected; the orange part is where it goes. Over the whole vocabulary the two have the same
+# area; the nine tokens here show a part of it. `·` is a space and `↵` the end of a line.
 
 # %%
 context = tokenizer.encode("JULIET\nO Romeo, Romeo! wherefore art thou")
@@ -314,16 +317,16 @@ from nanolm.speculative import acceptance_rate  # exercise: acceptance_rate
 # tested: Four pairs of distributions with known α, among them equal ones and ones that share no token; a batch of rows;
 #   tokens that neither model ever says.
 # why: α is the one number about a draft that decides whether it is worth having.
-# hint: Rows stay rows: sum over the last dimension only. // `torch.minimum` gives the smaller of two tensors, element by
-#   element.
+# hint: Rows stay rows: sum over the last dimension only. // `torch.minimum` gives the smaller of two tensors, element
+#   by element.
 
 # %% [markdown]
 # ## From one token to a round
 #
-# A round drafts γ tokens and checks them in one pass. Number them 1 to γ. Number i is kept only if 1, …, i − 1 were kept
-# as well, since it was drafted as their continuation. If we take α as the same everywhere, token i survives with αⁱ. One
-# token more always comes: the one drawn in place of the first rejected token, or a **bonus token** when all were kept,
-# for the pass has also computed what follows the last drafted token. So
+# A round drafts γ tokens and checks them in one pass. Number them 1 to γ. Number i is kept only if 1, …, i − 1 were
+# kept as well, since it was drafted as their continuation. If we take α as the same everywhere, token i survives with
+# αⁱ. One token more always comes: the one drawn in place of the first rejected token, or a **bonus token** when all
+# were kept, for the pass has also computed what follows the last drafted token. So
 #
 # $$E[\text{tokens per round}] = 1 + \alpha + \dots + \alpha^\gamma$$
 #
@@ -368,8 +371,8 @@ from nanolm.speculative import best_gamma  # exercise: best_gamma
 # difficulty: 1
 # tested: The best γ for α = 0.6, 0.8 and 0.9 at c = 0.05, and that the answer is 0 where speculation cannot pay.
 # why: Drafting too far wastes draft passes, drafting too little wastes target passes.
-# hint: γ = 0 and γ = max_gamma are candidates too, and among equals the smaller one wins. // Check the arguments, then try
-#   them all: `max` takes a `key`, and the key may be a pair.
+# hint: γ = 0 and γ = max_gamma are candidates too, and among equals the smaller one wins. // Check the arguments, then
+#   try them all: `max` takes a `key`, and the key may be a pair.
 
 # %%
 fig, axes = figures.figure(6.4, 3.4, columns=2)
@@ -390,8 +393,8 @@ figures.show(
 )
 
 # %% [markdown]
-# The left curves rise towards 1/(1 − α) and no further: nobody gets past the first rejection. The right ones have a peak
-# and then fall, because the draft goes on costing. A better draft moves the peak to the right.
+# The left curves rise towards 1/(1 − α) and no further: nobody gets past the first rejection. The right ones have a
+# peak and then fall, because the draft goes on costing. A better draft moves the peak to the right.
 
 # %% [markdown]
 # ## The code of a round
@@ -418,13 +421,13 @@ from nanolm.speculative import verify_draft  # exercise: verify_draft
 # points: 4
 # minutes: 15
 # difficulty: 2
-# tested: A rejection ends the round, the bonus token comes and comes from the target, each drafted token is held against
-#   its own row, and no drafted tokens at all.
+# tested: A rejection ends the round, the bonus token comes and comes from the target, each drafted token is held
+#   against its own row, and no drafted tokens at all.
 # why: Where the last token of a round comes from is the most common mistake in speculation.
-# hint: `target_probs` has one row more than there are drafted tokens: when does anybody look at it? And a rejected token is
-#   not in the result, but the one drawn in its place is. // Go through rows of p and q and the drafted tokens together
-#   with `zip`. `accept_or_resample` decides about each. The first that is not kept ends the round at once; behind the loop
-#   stands the bonus token.
+# hint: `target_probs` has one row more than there are drafted tokens: when does anybody look at it? And a rejected
+#   token is not in the result, but the one drawn in its place is. // Go through rows of p and q and the drafted tokens
+#   together with `zip`. `accept_or_resample` decides about each. The first that is not kept ends the round at once;
+#   behind the loop stands the bonus token.
 
 # %% [markdown]
 # ### The trap: caches remember what you threw away
@@ -436,9 +439,9 @@ from nanolm.speculative import verify_draft  # exercise: verify_draft
 #
 # How much stays? Say the text had n tokens and the round gave m new ones. Think before you open the answer.
 #
-# <details><summary>Answer</summary>n + m − 1. The last of the m was drawn <em>after</em> the pass, so nobody has read it;
-# all before it have been read. The draft has not read its own last token, so it may hold less than that; then it keeps
-# what it has. <code>truncate</code> refuses a length beyond what was read.</details>
+# <details><summary>Answer</summary>n + m − 1. The last of the m was drawn <em>after</em> the pass, so nobody has read
+# it; all before it have been read. The draft has not read its own last token, so it may hold less than that; then it
+# keeps what it has. <code>truncate</code> refuses a length beyond what was read.</details>
 
 # %%
 from nanolm.speculative import speculative_round  # exercise: speculative_round
@@ -448,8 +451,8 @@ from nanolm.speculative import speculative_round  # exercise: speculative_round
 # tested: One target pass per round, what target and draft have read after a rejection and after a round in which all
 #   was kept, three rounds in a row, a draft that proposes less than γ, γ = 0, and the refusal of a negative γ.
 # why: This is the algorithm. Everything else in the file serves these ten lines.
-# hint: A draft may propose fewer than γ tokens, and the target has not read all of the text, perhaps not even the prompt.
-#   Count what there is, not what was asked for. // Four steps, as in the docstring. Step 2 is one `feed` of
+# hint: A draft may propose fewer than γ tokens, and the target has not read all of the text, perhaps not even the
+#   prompt. Count what there is, not what was asked for. // Four steps, as in the docstring. Step 2 is one `feed` of
 #   text[target.length:] and the drafted tokens together, and it gives back a row for each of these and one more. After
 #   step 3 compute how much stays read; the draft never truncates to more than its own length.
 
@@ -462,8 +465,9 @@ from nanolm.speculative import speculative_generate  # exercise: speculative_gen
 #   draft and target are equal; the exact length; an end token inside a draft; the counts; `on_round`.
 # why: The joint distribution is the proof by machine that nothing leaks from one round into the next.
 # hint: The last round must not overshoot, and an end token may stand in the middle of a round. // A loop around
-#   `speculative_round`. With r tokens left, draft r − 1 at most. Cut what comes behind an end token (`up_to_end`) before
-#   you add to the text, tell `stats.count` how many went in, call `on_round` if there is one, and stop at an end token.
+#   `speculative_round`. With r tokens left, draft r − 1 at most. Cut what comes behind an end token (`up_to_end`)
+#   before you add to the text, tell `stats.count` how many went in, call `on_round` if there is one, and stop at an end
+#   token.
 
 # %% [markdown]
 # ## Look at real rounds
@@ -488,14 +492,14 @@ print(tokenizer.decode(prompt + tokens))
 # %% [markdown]
 # ### Several texts at once
 #
-# A server writes many texts at a time. It drafts for all of them in one pass of the draft and checks them all in one pass of
-# the target; each text keeps its own number of drafted tokens. `Engine(model, draft=draft)` does that;
+# A server writes many texts at a time. It drafts for all of them in one pass of the draft and checks them all in one
+# pass of the target; each text keeps its own number of drafted tokens. `Engine(model, draft=draft)` does that;
 # [week 6](../week06_batching_paging/week06_batching_paging.ipynb) takes the engine apart.
 #
-# There is one more thing to see here. Give a request a *seed*, and draft and target draw each token with the same random
-# numbers. The target's own token is then known as soon as its logits are, and a drafted token is simply right or wrong. So
-# the text is, token for token, the one that the target writes alone. **Predict:** does a draft that guesses this way keep
-# more tokens than your rule, or fewer? (The cell takes about five seconds.)
+# There is one more thing to see here. Give a request a *seed*, and draft and target draw each token with the same
+# random numbers. The target's own token is then known as soon as its logits are, and a drafted token is simply right or
+# wrong. So the text is, token for token, the one that the target writes alone. **Predict:** does a draft that guesses
+# this way keep more tokens than your rule, or fewer? (The cell takes about five seconds.)
 
 # %%
 from nanolm.engine import Engine
@@ -513,11 +517,11 @@ for name, seeds in (("with seeds", list(range(12))), ("your rule", None)):
 print(f"more tokens a pass: {largest(passes_of)}")
 
 # %% [markdown]
-# What is to be expected? Let d be the distance between p and q, half the sum of |p − q|. Your rule keeps with probability
-# 1 − d, and no rule keeps more. Two draws that use the same numbers agree with probability at least (1 − d)/(1 + d)
-# ([Daliri 2024, arXiv:2408.07978](https://arxiv.org/abs/2408.07978)): at d = 0.4 that is 0.43 where your rule keeps 0.60.
-# (A batch waits for its slowest text, and one run is a small sample, so the line above may say otherwise.) What the seed
-# buys is a text that no draft and no neighbour can change.
+# What is to be expected? Let d be the distance between p and q, half the sum of |p − q|. Your rule keeps with
+# probability 1 − d, and no rule keeps more. Two draws that use the same numbers agree with probability at least (1 −
+# d)/(1 + d) ([Daliri 2024, arXiv:2408.07978](https://arxiv.org/abs/2408.07978)): at d = 0.4 that is 0.43 where your
+# rule keeps 0.60. (A batch waits for its slowest text, and one run is a small sample, so the line above may say
+# otherwise.) What the seed buys is a text that no draft and no neighbour can change.
 
 # %% [markdown]
 # ## Proof by machine: follow every outcome
@@ -589,8 +593,8 @@ print(f"{count} paths, {len(joint)} texts, probabilities sum to {sum(joint.value
 print(f"largest difference from the target's own distribution: {worst:.1e}")
 
 # %% [markdown]
-# That is rounding of float64 and nothing else. The course's tests do the same with distributions that depend on the last
-# token, and with two real (tiny) models at several temperatures, with top-k, and with look-up:
+# That is rounding of float64 and nothing else. The course's tests do the same with distributions that depend on the
+# last token, and with two real (tiny) models at several temperatures, with top-k, and with look-up:
 # [test_speculative.py](../../tests/speculative/test_speculative.py) and
 # [test_exactness.py](../../tests/speculative/test_exactness.py).
 
@@ -601,7 +605,8 @@ print(f"largest difference from the target's own distribution: {worst:.1e}")
 #
 # - **α**: let the target write a text, and take the sum of min(p, q) at every place of it.
 # - **c**: a draft pass over a target pass, one position each.
-# - **v**: a target pass over γ + 1 positions, over one of one position. The formula takes it as 1; you measured it above.
+# - **v**: a target pass over γ + 1 positions, over one of one position. The formula takes it as 1; you measured it
+#   above.
 #
 # The first cell takes about ten seconds.
 
@@ -626,9 +631,9 @@ for t in unending:
     print(f"temperature {t}: α = {alphas[t]:.2f} in plays, {alpha_problems[t]:.2f} in worked problems")
 
 # %% [markdown]
-# Now c. A draft pass is short, and what else the machine does is added to some of the passes and never taken away. So the
-# fastest of many counts, for both. (On a busy two-core machine the median of these calls said c = 0.05 where the fastest
-# said 0.16.)
+# Now c. A draft pass is short, and what else the machine does is added to some of the passes and never taken away. So
+# the fastest of many counts, for both. (On a busy two-core machine the median of these calls said c = 0.05 where the
+# fastest said 0.16.)
 
 # %%
 rounds_of_both = take_turns({"target": pass_of(target, 1), "draft": pass_of(draft, 1)}, repeats=200)
@@ -639,8 +644,8 @@ print(f"target pass {fastest['target'] * 1e3:.2f} ms, draft pass {fastest['draft
 # %% [markdown]
 # ### Prediction 2
 #
-# With these numbers: which γ is best at temperature 1 on plays, and how many times as fast as plain decoding will it be?
-# With v in it,
+# With these numbers: which γ is best at temperature 1 on plays, and how many times as fast as plain decoding will it
+# be? With v in it,
 #
 # $$\text{speed-up} = \frac{E[\text{tokens per round}]}{v + \gamma c}$$
 #
@@ -723,12 +728,12 @@ figures.show(
 # %% [markdown]
 # Lines are the formula, dots are measured. On the left only tokens are counted, and they do not depend on your machine.
 # How far may a dot lie from its line by chance? With α = 0.6 and γ = 4 a round gives 2.31 tokens, with a standard
-# deviation of 1.40. A dot comes from 180 tokens, 78 rounds, so it is off by 1.40/√78 = 0.16 tokens, 7 %, now and then by
-# twice that.
+# deviation of 1.40. A dot comes from 180 tokens, 78 rounds, so it is off by 1.40/√78 = 0.16 tokens, 7 %, now and then
+# by twice that.
 #
-# Where all dots of a temperature lie below their line, α varies in stretches: easy passages and hard ones. α is averaged
-# here over *places of the text*, and an easy round writes more places than a hard one, so it counts more. Then the formula
-# is too high. Exercise 4.13 asks for the size of that.
+# Where all dots of a temperature lie below their line, α varies in stretches: easy passages and hard ones. α is
+# averaged here over *places of the text*, and an easy round writes more places than a hard one, so it counts more. Then
+# the formula is too high. Exercise 4.13 asks for the size of that.
 #
 # On the right each dot carries the scatter of its neighbour on the left, and the noise of the machine. Drawing and
 # comparing in Python takes time that the formula does not know, which pulls all dots down a little.
@@ -752,16 +757,16 @@ print(f"same text: {alone == together}; {stats.tokens_per_target_forward:.2f} to
 # %% [markdown]
 # On a GPU, on some CPUs, or with 16-bit numbers, you may see the two texts part at some place. Look at the two best
 # logits there: they will be nearly equal. A pass over five positions adds its products up in another order than a pass
-# over one, and the last bits differ ([week 3](../week03_sampling/week03_sampling.ipynb) has the experiment). The algorithm
-# is exact; floating point is not associative.
+# over one, and the last bits differ ([week 3](../week03_sampling/week03_sampling.ipynb) has the experiment). The
+# algorithm is exact; floating point is not associative.
 
 # %% [markdown]
 # ## A draft without a model
 #
-# Summaries quote their source, code repeats its names, a chat answer repeats the question. Then the cheapest draft is the
-# text itself: find the last few tokens earlier in the text and guess that what followed then follows now. This is
-# **prompt look-up**. Each token is drafted with certainty, so q is 1 at that token and the rule keeps it with probability
-# p(x). The draft takes next to no time, c = 0. Checking what it found takes v.
+# Summaries quote their source, code repeats its names, a chat answer repeats the question. Then the cheapest draft is
+# the text itself: find the last few tokens earlier in the text and guess that what followed then follows now. This is
+# **prompt look-up**. Each token is drafted with certainty, so q is 1 at that token and the rule keeps it with
+# probability p(x). The draft takes next to no time, c = 0. Checking what it found takes v.
 
 # %%
 from nanolm.speculative import prompt_lookup  # exercise: prompt_lookup
@@ -772,8 +777,9 @@ from nanolm.speculative import prompt_lookup  # exercise: prompt_lookup
 #   the text, no match, and refusal of a negative γ or an n below 1.
 # why: It needs no second model and no memory, and on texts that repeat themselves it beats one.
 # hint: The last n tokens always match themselves. A match counts only if something stands behind it. // For n from
-#   max_ngram down, compare text[start : start + n] with the last n tokens, for start from the right to the left. The first
-#   start to be compared is the one whose match ends just before the last token of the text. A text of one token has no n.
+#   max_ngram down, compare text[start : start + n] with the last n tokens, for start from the right to the left. The
+#   first start to be compared is the one whose match ends just before the last token of the text. A text of one token
+#   has no n.
 
 # %%
 start = tokenizer.encode("HAMLET\nTo be, or not to be, that is the question:\n")
@@ -797,26 +803,27 @@ for name, rule in (("temperature 0", greedy), ("temperature 1", unending[1.0])):
 # things, and looking back finds little, or finds what does not go on the same way. With a large model the same contrast
 # lies between editing a file and writing a poem.
 #
-# Look-up is cheap, not free. With a share s of passes in which it finds something, its gain is tokens a pass over
-# (1 − s) + s · v. Say s = 0.5, v = 1.7 and 1.1 tokens a pass: 1.1/1.35 = 0.81, a loss. On one two-core machine SmolLM2, a
+# Look-up is cheap, not free. With a share s of passes in which it finds something, its gain is tokens a pass over (1 −
+# s) + s · v. Say s = 0.5, v = 1.7 and 1.1 tokens a pass: 1.1/1.35 = 0.81, a loss. On one two-core machine SmolLM2, a
 # model that answers in free text, wrote 0.78 times as fast with it as without.
 
 # %% [markdown]
 # ## When it does not pay
 #
-# Speculation buys fewer passes in sequence with more arithmetic. It pays while the arithmetic is idle, and it does not pay
-# with:
+# Speculation buys fewer passes in sequence with more arithmetic. It pays while the arithmetic is idle, and it does not
+# pay with:
 #
-# - **A large batch.** A batch of B texts already has B positions per pass. With speculation it has B · (γ + 1). On an H100
-#   a pass waits for memory only up to about 295 positions (its peak of 989 · 10¹² operations a second over 3.35 · 10¹²
-#   bytes a second, two operations and two bytes per 16-bit weight). At B = 59 and γ = 4 that is 59 · 5 = 295: from there
-#   on every drafted token costs time.
+# - **A large batch.** A batch of B texts already has B positions per pass. With speculation it has B · (γ + 1). On an
+#   H100 a pass waits for memory only up to about 295 positions (its peak of 989 · 10¹² operations a second over 3.35 ·
+#   10¹² bytes a second, two operations and two bytes per 16-bit weight). At B = 59 and γ = 4 that is 59 · 5 = 295: from
+#   there on every drafted token costs time.
 # - **A poor draft.** At α = 0.3 and c = 0.4 one drafted token gives 1.3 tokens in 1.4 passes: 0.93. The best γ is 0.
 # - **A slow draft.** A draft has to be many times cheaper per *pass*, not per parameter. Each layer has fixed costs
-#   (starting kernels, waiting) that do not shrink with its width, so a narrow model with as many layers takes nearly as long.
+#   (starting kernels, waiting) that do not shrink with its width, so a narrow model with as many layers takes nearly as
+#   long.
 # - **A chip that is busy anyway**, with other requests or with prefill.
-# - **A model that is not causal.** If a later token could change the distribution of an earlier one, checking all drafted tokens
-#   in one pass would use the wrong context for each of them.
+# - **A model that is not causal.** If a later token could change the distribution of an earlier one, checking all
+#   drafted tokens in one pass would use the wrong context for each of them.
 
 # %%
 alpha_grid = torch.linspace(0.05, 0.99, 60)
@@ -846,16 +853,16 @@ print(f"at the star the map, which takes v as 1, says {at_star:.2f} times")
 print(f"with the v measured here the best of γ = {', '.join(map(str, tried))} gives {max(with_v.values()):.2f} times")
 
 # %% [markdown]
-# The map is the formula with v = 1: a chip whose arithmetic is idle. The two lines above say what v takes away here. Read the
-# map from the star: a draft with twice the cost moves it up, a better-trained one moves it right. Above and left of the
-# line marked γ = 0 it is best not to speculate.
+# The map is the formula with v = 1: a chip whose arithmetic is idle. The two lines above say what v takes away here.
+# Read the map from the star: a draft with twice the cost moves it up, a better-trained one moves it right. Above and
+# left of the line marked γ = 0 it is best not to speculate.
 
 # %% [markdown]
 # ## γ that follows the load
 #
 # α changes with the text and v with the batch, so no fixed γ is right all day. The engine measures both while it runs
-# ([adaptive.py](../../nanolm/speculative/adaptive.py)). Let t(n) be the seconds of a target pass over n tokens and u(B) those
-# of one draft pass over B rows. With B requests, the gain of drafting γ for each is
+# ([adaptive.py](../../nanolm/speculative/adaptive.py)). Let t(n) be the seconds of a target pass over n tokens and u(B)
+# those of one draft pass over B rows. With B requests, the gain of drafting γ for each is
 #
 # $$
 # \text{gain}(\gamma) = E[\text{tokens per round}] \cdot \frac{t(B)}{t(B (\gamma + 1)) + \gamma\, u(B)}
@@ -863,12 +870,12 @@ print(f"with the v measured here the best of γ = {', '.join(map(str, tried))} g
 #
 # It takes the γ with the largest gain. Three details make it a controller and not a formula:
 #
-# - **What is measured.** t and u are the lower third of the last 9 passes of about that size, with straight lines between
-#   the sizes that have been run. α is a count of kept over examined tokens that fades, by 1 % at each update.
+# - **What is measured.** t and u are the lower third of the last 9 passes of about that size, with straight lines
+#   between the sizes that have been run. α is a count of kept over examined tokens that fades, by 1 % at each update.
 # - **Hysteresis.** Drafting stops where the gain falls below 1.05 and starts again above 1.15, so that noise does not
 #   switch it every pass.
-# - **Probes.** What is not run cannot be measured. So 2 passes go the other way after every 32, then after 64, and so on up to
-#   1,024 while nothing changes.
+# - **Probes.** What is not run cannot be measured. So 2 passes go the other way after every 32, then after 64, and so
+#   on up to 1,024 while nothing changes.
 #
 # ### Prediction 3
 #
@@ -903,9 +910,9 @@ for B in (1, 64, 96, 128, 192, 256):
 
 # %% [markdown]
 # Each digit is the γ of one pass. It starts with three passes without a draft, to have something to compare with, then
-# tries. By hand: at 64 requests γ = 3 runs 256 tokens, still free, and gains 2.533/(1 + 3 · 0.126) = 1.84. At 128 only γ = 1
-# runs no more than 295: 1.7/1.126 = 1.51. At 256 even γ = 1 runs 512, v = 1.74, and 1.7/(1.74 + 0.126) = 0.91: off. At 192 the
-# first try, γ = 4, loses; the probe with γ = 1 finds the 1.19 that pays.
+# tries. By hand: at 64 requests γ = 3 runs 256 tokens, still free, and gains 2.533/(1 + 3 · 0.126) = 1.84. At 128 only
+# γ = 1 runs no more than 295: 1.7/1.126 = 1.51. At 256 even γ = 1 runs 512, v = 1.74, and 1.7/(1.74 + 0.126) = 0.91:
+# off. At 192 the first try, γ = 4, loses; the probe with γ = 1 finds the 1.19 that pays.
 
 # %% [markdown]
 # ## Depth: heads instead of a second model
@@ -931,8 +938,8 @@ for B in (1, 64, 96, 128, 192, 256):
 # $$
 #
 # What do they weigh? Take an 8B model with width D = 4,096, F = 14,336, V = 128,256, 32 query and 8 key/value heads of
-# 128, at 2 bytes a weight. W alone has 3 · 4,096² = 50 million parameters. EAGLE-3's head knows the 32,000 most frequent
-# tokens only. **Predict:** which of the four is the heaviest?
+# 128, at 2 bytes a weight. W alone has 3 · 4,096² = 50 million parameters. EAGLE-3's head knows the 32,000 most
+# frequent tokens only. **Predict:** which of the four is the heaviest?
 
 # %%
 D, F, V, N, K, H = 4096, 14336, 128_256, 32, 8, 128
@@ -944,19 +951,19 @@ for name, size in (("4 Medusa heads", 4 * medusa_head), ("EAGLE or MTP", eagle),
     print(f"{name:14}: {size / 1e9:.2f}·10⁹ parameters, {2 * size / 1e9:.2f} GB, {size / 8.03e9:.1%} of the model")
 
 # %% [markdown]
-# A Medusa head is mostly vocabulary: D · V. EAGLE and MTP draft one token after another and reuse the target's head, which
-# saves memory; but reading that head is a part of each draft step. EAGLE-3's own small head makes a step cheaper: 0.85 GB of
-# 16.06 GB, so c is about 0.05. (In a mixture of experts the added layer is a mixture too, and much larger.)
+# A Medusa head is mostly vocabulary: D · V. EAGLE and MTP draft one token after another and reuse the target's head,
+# which saves memory; but reading that head is a part of each draft step. EAGLE-3's own small head makes a step cheaper:
+# 0.85 GB of 16.06 GB, so c is about 0.05. (In a mixture of experts the added layer is a mixture too, and much larger.)
 #
-# Your rule stays exact whatever proposed the token, as long as q is the distribution it was drawn from. Not every system
-# wants that: Medusa's paper also offers a looser acceptance that is not exact.
+# Your rule stays exact whatever proposed the token, as long as q is the distribution it was drawn from. Not every
+# system wants that: Medusa's paper also offers a looser acceptance that is not exact.
 #
 # ## Depth: a tree in place of a line
 #
-# A line of drafted tokens ends at its first rejection, and all behind it was for nothing. A **draft tree** has other guesses
-# ready there. Tokens drafted for the same place are **siblings**; each may have children of its own. The target scores the
-# whole tree in one pass: a mask lets every token attend to the text and to its own ancestors only, and its position is its
-# depth. A tree of n tokens costs a pass over n + 1 positions, as a line does.
+# A line of drafted tokens ends at its first rejection, and all behind it was for nothing. A **draft tree** has other
+# guesses ready there. Tokens drafted for the same place are **siblings**; each may have children of its own. The target
+# scores the whole tree in one pass: a mask lets every token attend to the text and to its own ancestors only, and its
+# position is its depth. A tree of n tokens costs a pass over n + 1 positions, as a line does.
 
 # %%
 places = {  # token: (depth, height, what becomes of it)
@@ -990,17 +997,17 @@ figures.show(
 )
 
 # %% [markdown]
-# **What it gains.** Let aᵢ be the probability that the i-th sibling is the one that is kept. A token of the tree is kept if
-# every token on the path to it is, so
+# **What it gains.** Let aᵢ be the probability that the i-th sibling is the one that is kept. A token of the tree is
+# kept if every token on the path to it is, so
 #
 # $$
 # E[\text{tokens per round}] = 1 + \sum_{\text{tokens}} \; \prod_{\text{path}} a_i
 # $$
 #
 # A line is the case in which all aᵢ are a₁ = α. With a₁ = 0.6 and a₂ = 0.15 a line of eight gives 2.47 tokens. The best
-# tree of eight takes the eight largest products: 0.6, 0.36, 0.216, 0.15, 0.1296, 0.09 twice and 0.0778. They add up to 2.71
-# with the one that always comes, and the draft runs 5 passes in a row instead of 8. (EAGLE-2 grows its tree so, with
-# the draft's own probabilities in place of the aᵢ.)
+# tree of eight takes the eight largest products: 0.6, 0.36, 0.216, 0.15, 0.1296, 0.09 twice and 0.0778. They add up to
+# 2.71 with the one that always comes, and the draft runs 5 passes in a row instead of 8. (EAGLE-2 grows its tree so,
+# with the draft's own probabilities in place of the aᵢ.)
 #
 # **The rule at a branch, by hand.** Take p and q of the worked example, and draw two siblings from q.
 #
@@ -1013,24 +1020,25 @@ figures.show(
 # certainty. That, the residual, is what the second sibling must be held against.
 #
 # Four facts for the exercise. The tree is given as two lists, tokens and `parents`; a parent of −1 is the text.
-# `target_probs[0]` stands behind the text and `target_probs[i + 1]` behind token i. `draft_probs[i]` is what token i was
-# drawn from. `check_tree`, imported with the exercise, makes all the refusals.
+# `target_probs[0]` stands behind the text and `target_probs[i + 1]` behind token i. `draft_probs[i]` is what token i
+# was drawn from. `check_tree`, imported with the exercise, makes all the refusals.
 
 # %%
 from nanolm.speculative import verify_tree  # exercise: verify_tree
 # points: 6
 # minutes: 45
 # difficulty: 5
-# tested: The exact output distribution with one, two and three siblings, drawn from one distribution or each without those
-#   before it; the joint distribution of all texts of three tokens for three shapes of tree; a line against `verify_draft`;
-#   whose children are tried, the bonus token behind a leaf, and the refusals.
+# tested: The exact output distribution with one, two and three siblings, drawn from one distribution or each without
+#   those before it; the joint distribution of all texts of three tokens for three shapes of tree; a line against
+#   `verify_draft`; whose children are tried, the bonus token behind a leaf, and the refusals.
 # why: Fast drafts propose trees, and the natural way to write the second sibling is wrong in a way that no text shows.
-# hint: There is one quantity that changes at a place each time a sibling is refused, and starts anew at the next place. If
-#   every sibling of a place is refused, which distribution is the last token drawn from? // Call `check_tree`. Keep a place,
-#   −1 at first, and what the target owes there: row place + 1. Go through the tokens whose parent is the place. Ask
-#   `rng.bernoulli` for owed/q; on yes the token is new, its index is the next place, and no sibling is asked any more; on no
-#   `residual_distribution` of what is owed and q is what is owed now. Where the children are through without a yes, one
-#   `rng.categorical` ends the round. A leaf has no children, so its bonus token needs no case of its own.
+# hint: There is one quantity that changes at a place each time a sibling is refused, and starts anew at the next place.
+#   If every sibling of a place is refused, which distribution is the last token drawn from? // Call `check_tree`. Keep
+#   a place, −1 at first, and what the target owes there: row place + 1. Go through the tokens whose parent is the
+#   place. Ask `rng.bernoulli` for owed/q; on yes the token is new, its index is the next place, and no sibling is asked
+#   any more; on no `residual_distribution` of what is owed and q is what is owed now. Where the children are through
+#   without a yes, one `rng.categorical` ends the round. A leaf has no children, so its bonus token needs no case of its
+#   own.
 
 # %% [markdown]
 # ### Why it is exact
@@ -1039,26 +1047,26 @@ from nanolm.speculative import verify_tree  # exercise: verify_tree
 #
 # <details><summary>The proof in words</summary>
 #
-# <em>Claim.</em> At a place that owes a distribution o, with k siblings to be tried, the token that comes out is distributed as
-# o. By induction over k.
+# <em>Claim.</em> At a place that owes a distribution o, with k siblings to be tried, the token that comes out is
+# distributed as o. By induction over k.
 #
 # <em>k = 0.</em> It is drawn from o.
 #
-# <em>From k − 1 to k.</em> The first sibling was drawn from its q. It is kept and equal to y with min(o(y), q(y)). It is refused
-# with 1 − Σ min(o, q), and then the place owes the residual, with k − 1 siblings to be tried. By the claim for k − 1 the
-# token is distributed as the residual then, whatever the refused token was. The two parts add up to o(y), by the lines of
-# the proof for one token.
+# <em>From k − 1 to k.</em> The first sibling was drawn from its q. It is kept and equal to y with min(o(y), q(y)). It
+# is refused with 1 − Σ min(o, q), and then the place owes the residual, with k − 1 siblings to be tried. By the claim
+# for k − 1 the token is distributed as the residual then, whatever the refused token was. The two parts add up to o(y),
+# by the lines of the proof for one token.
 #
-# <em>What was used of q?</em> That the sibling was drawn from it <em>given all that was known before</em>, the earlier siblings
-# among it. So siblings may be drawn without those before them, if each row of q says so.
+# <em>What was used of q?</em> That the sibling was drawn from it <em>given all that was known before</em>, the earlier
+# siblings among it. So siblings may be drawn without those before them, if each row of q says so.
 #
-# <em>Down the tree.</em> If a sibling is kept, the text is one token longer, and row place + 1 is the target's distribution given
-# just that text: the next place owes it in full. What was drafted below the refused siblings has influenced nothing. So each
-# new token has the distribution p(· | all before it), and by the chain rule so has the text.
-# </details>
+# <em>Down the tree.</em> If a sibling is kept, the text is one token longer, and row place + 1 is the target's
+# distribution given just that text: the next place owes it in full. What was drafted below the refused siblings has
+# influenced nothing. So each new token has the distribution p(· | all before it), and by the chain rule so has the
+# text. </details>
 #
-# The cell draws the worked example 5,000 times with your function, for two siblings from one q and for two different ones,
-# the second drawn without the first. It takes about three seconds.
+# The cell draws the worked example 5,000 times with your function, for two siblings from one q and for two different
+# ones, the second drawn without the first. It takes about three seconds.
 
 # %%
 from nanolm.speculative import sample_siblings
@@ -1083,9 +1091,9 @@ for kind in ("both from q", "two different ones"):
 # a_2 = \sum_{x} \max(q - p, 0)(x) \sum_{y \ne x} \min\!\left(r(y), \frac{q(y)}{1 - q(x)}\right)
 # $$
 #
-# The first factor says which x was refused, the second how much of the residual its sibling covers. A line is one of the trees,
-# so the best tree is never worse; whether it is much better depends on a₂. The cell takes 60 places of a text that the
-# target wrote, and about two seconds.
+# The first factor says which x was refused, the second how much of the residual its sibling covers. A line is one of
+# the trees, so the best tree is never worse; whether it is much better depends on a₂. The cell takes 60 places of a
+# text that the target wrote, and about two seconds.
 
 # %%
 start = tokenizer.encode(plays[1])
@@ -1145,24 +1153,24 @@ else:
     print("transformers is not installed here; with it, this cell compares its text with ours")
 
 # %% [markdown]
-# On a GPU server, vLLM takes the draft on its command line (not run here; the spelling has changed from release to release,
-# and `vllm serve --help` of yours decides):
+# On a GPU server, vLLM takes the draft on its command line (not run here; the spelling has changed from release to
+# release, and `vllm serve --help` of yours decides):
 #
 # ```
 # vllm serve BIG_MODEL --speculative-config '{"model": "SMALL_MODEL", "num_speculative_tokens": 4}'
 # vllm serve BIG_MODEL --speculative-config '{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3}'
 # ```
 #
-# Its metrics report a mean acceptance length, which is our tokens per target pass, and an acceptance rate, which is *not*
-# α: it divides by all drafted tokens, also those behind a rejection that nobody looked at. With α = 0.8 and γ = 4 it
-# reads (3.36 − 1)/4 = 59 %.
+# Its metrics report a mean acceptance length, which is our tokens per target pass, and an acceptance rate, which is
+# *not* α: it divides by all drafted tokens, also those behind a rejection that nobody looked at. With α = 0.8 and γ = 4
+# it reads (3.36 − 1)/4 = 59 %.
 
 # %% [markdown]
 # ## The same on a real model
 #
-# SmolLM2-135M answers two requests greedily, plainly and with prompt look-up: one for free text, one to repeat what it has
-# read. **Predict:** tokens per pass for each. The cell takes half a minute to a minute, and is left out where the model is
-# not installed.
+# SmolLM2-135M answers two requests greedily, plainly and with prompt look-up: one for free text, one to repeat what it
+# has read. **Predict:** tokens per pass for each. The cell takes half a minute to a minute, and is left out where the
+# model is not installed.
 
 # %%
 from nanolm.text import ChatML
@@ -1225,25 +1233,27 @@ if real:
 #
 # <details><summary>Answer</summary>(1 − 0.84⁵)/(1 − 0.84) = 0.5818/0.16 = 3.64.</details>
 #
-# **2.** An 8B target takes 4.78 ms per pass on an H100, its 1B draft 0.60 ms. α = 0.7, γ = 3. Tokens per second with and
-# without speculation?
+# **2.** An 8B target takes 4.78 ms per pass on an H100, its 1B draft 0.60 ms. α = 0.7, γ = 3. Tokens per second with
+# and without speculation?
 #
 # <details><summary>Answer</summary>Tokens a round: 1 + 0.7 + 0.49 + 0.343 = 2.533. A round: 4.78 + 3 · 0.60 = 6.58 ms.
 # 2.533 / 6.58 ms = 385 tokens/s, against 1 / 4.78 ms = 209: 1.84 times.</details>
 #
 # **3.** The same pair, 64 requests at once. Does γ = 4 still pay?
 #
-# <details><summary>Answer</summary>Yes, but γ = 3 is better. With c = 0.60/4.78 = 0.126 and v = 64 (γ + 1)/295 where that
-# is above 1: γ = 4 runs 320 positions, v = 1.08, and gives 2.773/(1.08 + 0.50) = 1.75 times. γ = 3 runs 256, which is
-# free, and gives 2.533/(1 + 0.38) = 1.84. γ = 5: v = 1.30, 1.52 times. (Caches, which are read once per pass whatever γ is,
-# move the balance towards speculation for long texts.)</details>
+# <details><summary>Answer</summary>Yes, but γ = 3 is better. With c = 0.60/4.78 = 0.126 and v = 64 (γ + 1)/295 where
+# that is above 1: γ = 4 runs 320 positions, v = 1.08, and gives 2.773/(1.08 + 0.50) = 1.75 times. γ = 3 runs 256, which
+# is free, and gives 2.533/(1 + 0.38) = 1.84. γ = 5: v = 1.30, 1.52 times. (Caches, which are read once per pass
+# whatever γ is, move the balance towards speculation for long texts.)</details>
 #
-# **4.** A vendor says "our draft accepts 80 % of the tokens". You measure 2.3 tokens per pass at γ = 4. Both can be true?
+# **4.** A vendor says "our draft accepts 80 % of the tokens". You measure 2.3 tokens per pass at γ = 4. Both can be
+# true?
 #
-# <details><summary>Answer</summary>Not on the same texts with all four tokens drafted. A constant α = 0.8 gives 3.36. If
-# 80 % is the share of <em>drafted</em> tokens, it gives exactly 1 + 0.8 · 4 = 4.2. If it is the share of <em>examined</em>
-# tokens, then however unevenly α is spread at least 3.0 come out (half of the rounds kept whole, half cut at the first
-# drafted token). 2.3 tokens is what a constant α of about 0.6 gives. Ask: on which texts, at which temperature, 80 % of what?</details>
+# <details><summary>Answer</summary>Not on the same texts with all four tokens drafted. A constant α = 0.8 gives 3.36.
+# If 80 % is the share of <em>drafted</em> tokens, it gives exactly 1 + 0.8 · 4 = 4.2. If it is the share of
+# <em>examined</em> tokens, then however unevenly α is spread at least 3.0 come out (half of the rounds kept whole, half
+# cut at the first drafted token). 2.3 tokens is what a constant α of about 0.6 gives. Ask: on which texts, at which
+# temperature, 80 % of what?</details>
 
 # %% [markdown]
 # ## Check yourself
@@ -1255,13 +1265,12 @@ if real:
 # - A colleague "simplifies" the code: on rejection, take the target's most probable token. What changes, and at which
 #   temperature does nobody notice?
 #
-# <details><summary>Short answers</summary>
-# All drafted tokens are known beforehand, so their positions can be run side by side; when writing, each token is the input of
-# the next. · α: agreement of the two models on this kind of text; γ: how far ahead you gamble, the only one you can set
-# freely; c: time of a draft pass over a target pass. · When the batch fills the arithmetic, when α is low, or when c is
-# high. · A later token would change the hidden states of earlier ones, so cached keys and values would be wrong after
-# every new token. · The output becomes too peaked. At temperature 0 the residual is certain, and nobody notices.
-# </details>
+# <details><summary>Short answers</summary> All drafted tokens are known beforehand, so their positions can be run side
+# by side; when writing, each token is the input of the next. · α: agreement of the two models on this kind of text; γ:
+# how far ahead you gamble, the only one you can set freely; c: time of a draft pass over a target pass. · When the
+# batch fills the arithmetic, when α is low, or when c is high. · A later token would change the hidden states of
+# earlier ones, so cached keys and values would be wrong after every new token. · The output becomes too peaked. At
+# temperature 0 the residual is certain, and nobody notices. </details>
 
 # %% [markdown]
 # ## In an interview
@@ -1270,61 +1279,66 @@ if real:
 #
 # A structure for three minutes:
 #
-# 1. **Which slowness?** Time to the first token is queue and prefill; speculation does nothing for it. It helps the time
-#    per output token only (30 seconds).
+# 1. **Which slowness?** Time to the first token is queue and prefill; speculation does nothing for it. It helps the
+#    time per output token only (30 seconds).
 # 2. **Is arithmetic idle?** Batch per replica times γ + 1 against the positions that fill the arithmetic (295 on an
 #    H100). At peak load, switch it off or lower γ (30 seconds).
-# 3. **What is α on our traffic?** Measure offline: run logged answers through target and draft, average Σ min(p, q) at the
-#    temperature we serve. Code and extraction high, free chat lower (45 seconds).
+# 3. **What is α on our traffic?** Measure offline: run logged answers through target and draft, average Σ min(p, q) at
+#    the temperature we serve. Code and extraction high, free chat lower (45 seconds).
 # 4. **What does the draft cost?** c from a timing of both at batch 1 and at our batch; memory for its weights and cache
 #    (30 seconds).
 # 5. **Prediction, then a trial:** tokens a round over v + γc. Exactness means that quality needs no new evaluation, but
 #    test it: same distribution, same greedy text up to near ties (45 seconds).
 
 # %% [markdown] written="proof of exactness" points=8 minutes=20 difficulty=3
-# **Prove that the output is exactly the target's.** One token: x is drawn from q, kept with probability min(1, p(x)/q(x)),
-# and otherwise replaced by a draw from the residual r. Show that for every token y the probability that y comes out is
-# p(y). Then say in two or three sentences why a whole *text* written in rounds has the target's distribution too.
+# **Prove that the output is exactly the target's.** One token: x is drawn from q, kept with probability min(1,
+# p(x)/q(x)), and otherwise replaced by a draw from the residual r. Show that for every token y the probability that y
+# comes out is p(y). Then say in two or three sentences why a whole *text* written in rounds has the target's
+# distribution too.
 #
 # ### BEGIN SOLUTION
 # **Model answer.** Let A be the event that the drafted token is kept.
 #
 # 1. Kept and equal to y: Pr[x = y, A] = q(y) · min(1, p(y)/q(y)) = min(p(y), q(y)). (If q(y) = 0 both sides are 0.)
 # 2. So Pr[A] = Σ min(p, q) = α, and a rejection has probability 1 − α.
-# 3. max(p − q, 0) = p − min(p, q) for each token. Summed, Σ max(p − q, 0) = 1 − α. So r(y) = (p(y) − min(p(y), q(y)))/(1 − α).
+# 3. max(p − q, 0) = p − min(p, q) for each token. Summed, Σ max(p − q, 0) = 1 − α. So r(y) = (p(y) − min(p(y),
+#    q(y)))/(1 − α).
 # 4. Rejected and y drawn: (1 − α) · r(y) = p(y) − min(p(y), q(y)).
-# 5. Sum of 1 and 4: min(p(y), q(y)) + p(y) − min(p(y), q(y)) = p(y). If α = 1 nothing is ever rejected and 1 alone gives p.
+# 5. Sum of 1 and 4: min(p(y), q(y)) + p(y) − min(p(y), q(y)) = p(y). If α = 1 nothing is ever rejected and 1 alone
+#    gives p.
 #
-# *Text.* The first token of a round is distributed as p given the text before it, by the above. If it was kept, the next
-# row of the target's pass is p given the text *with* it, and the argument repeats; if it was replaced, the round ends, and
-# the next round starts from the text with the replacement. The bonus token is drawn from p directly. So each token has the
-# distribution p(· | everything before it), and by the chain rule the product is the target's distribution of texts.
+# *Text.* The first token of a round is distributed as p given the text before it, by the above. If it was kept, the
+# next row of the target's pass is p given the text *with* it, and the argument repeats; if it was replaced, the round
+# ends, and the next round starts from the text with the replacement. The bonus token is drawn from p directly. So each
+# token has the distribution p(· | everything before it), and by the chain rule the product is the target's distribution
+# of texts.
 #
-# **Mark scheme (8).** Kept mass min(p, q), 2. Rejection probability is 1 − α, 1. Normaliser of r equals 1 − α, with a reason,
+# **Mark scheme (8).** Kept mass min(p, q), 2. Rejection probability is 1 − α, 1. Normaliser of r equals 1 − α, with a
+# reason,
 # 2. Sum is p(y), 1. Both special cases (q(y) = 0, α = 1), 1. Chain rule, with "given the text before it" said, 1. An
 # argument by example or simulation only: at most 2.
 # ### END SOLUTION
 
 # %% [markdown] written="expected gain" points=6 minutes=15 difficulty=3
-# **Derive the expected gain with the draft's cost.** Assume that each drafted token is kept with probability α, independently.
-# (a) Derive E[tokens per round] as a sum and in closed form. (b) With c the draft's cost per pass and v the cost of a
-# target pass over γ + 1 positions, both in single target passes, give the speed-up. (c) At which c does γ = 1 stop
-# paying if v = 1? (d) Name one way in which independence fails in practice. Say over what your α is averaged (rounds, places
-# of the text, or examined tokens) and whether the formula is then too high or too low.
+# **Derive the expected gain with the draft's cost.** Assume that each drafted token is kept with probability α,
+# independently. (a) Derive E[tokens per round] as a sum and in closed form. (b) With c the draft's cost per pass and v
+# the cost of a target pass over γ + 1 positions, both in single target passes, give the speed-up. (c) At which c does γ
+# = 1 stop paying if v = 1? (d) Name one way in which independence fails in practice. Say over what your α is averaged
+# (rounds, places of the text, or examined tokens) and whether the formula is then too high or too low.
 #
 # ### BEGIN SOLUTION
-# **Model answer.** (a) A round gives at least i + 1 tokens when the first i drafted tokens are kept, which has probability αⁱ, for
-# i = 0 … γ. The mean of a non-negative whole number is the sum of Pr[at least k] over k ≥ 1, so E = Σᵢ αⁱ for i = 0 … γ
-# = (1 − α^(γ+1))/(1 − α), and γ + 1 for α = 1. (b) E / (v + γc). (c) (1 + α)/(1 + c) > 1 exactly if c < α: a draft
-# that costs more than α of a target pass never pays at γ = 1. (d) Acceptance comes in clusters: easy stretches and hard
-# stretches. If α is constant within a round and varies between rounds, the power of the mean α is at most the mean of αⁱ
-# over rounds (Jensen's inequality, equal at γ = 1), so for the same mean α per *round* the formula is too low. If α is
-# averaged over *places of the text*, as the notebook does, or over *examined* tokens, as a counter does, easy stretches get
-# more weight than they have rounds, and the formula is too high.
+# **Model answer.** (a) A round gives at least i + 1 tokens when the first i drafted tokens are kept, which has
+# probability αⁱ, for i = 0 … γ. The mean of a non-negative whole number is the sum of Pr[at least k] over k ≥ 1, so E =
+# Σᵢ αⁱ for i = 0 … γ = (1 − α^(γ+1))/(1 − α), and γ + 1 for α = 1. (b) E / (v + γc). (c) (1 + α)/(1 + c) > 1 exactly if
+# c < α: a draft that costs more than α of a target pass never pays at γ = 1. (d) Acceptance comes in clusters: easy
+# stretches and hard stretches. If α is constant within a round and varies between rounds, the power of the mean α is at
+# most the mean of αⁱ over rounds (Jensen's inequality, equal at γ = 1), so for the same mean α per *round* the formula
+# is too low. If α is averaged over *places of the text*, as the notebook does, or over *examined* tokens, as a counter
+# does, easy stretches get more weight than they have rounds, and the formula is too high.
 #
-# In figures, at γ = 4: half of the rounds have α = 0.9 and give 4.10 tokens, half have 0.3 and give 1.43. The truth is the
-# mean, 2.76. The mean of α over rounds is 0.6, and the formula says 2.31. Over places of the text it is 0.75: 3.02. Over
-# examined tokens it is 0.72: 2.91.
+# In figures, at γ = 4: half of the rounds have α = 0.9 and give 4.10 tokens, half have 0.3 and give 1.43. The truth is
+# the mean, 2.76. The mean of α over rounds is 0.6, and the formula says 2.31. Over places of the text it is 0.75: 3.02.
+# Over examined tokens it is 0.72: 2.91.
 #
 # **Mark scheme (6).** (a) sum with a reason, 2; closed form with α = 1, 1. (b) 1. (c) 1. (d) one real cause with a
 # direction that follows from it, 1 (either direction, if argued).
@@ -1333,9 +1347,9 @@ if real:
 # %% [markdown]
 # ## What you have now
 #
-# You can explain the idle arithmetic, write `speculative_generate` so that it passes an exactness test, prove the rule on
-# paper, predict a speed-up from α, γ, c and v, and say what changes when drafts become trees. Run `course status` in a
-# terminal to see what is left.
+# You can explain the idle arithmetic, write `speculative_generate` so that it passes an exactness test, prove the rule
+# on paper, predict a speed-up from α, γ, c and v, and say what changes when drafts become trees. Run `course status` in
+# a terminal to see what is left.
 #
 # ## Sources
 #
@@ -1343,12 +1357,13 @@ if real:
 #   [arXiv:2211.17192](https://arxiv.org/abs/2211.17192): the rule, α, theorem 3.8.
 # - Chen et al. 2023, *Accelerating large language model decoding with speculative sampling*,
 #   [arXiv:2302.01318](https://arxiv.org/abs/2302.01318): the same rule, found independently.
-# - Saxena 2023, [*Prompt lookup decoding*](https://github.com/apoorvumang/prompt-lookup-decoding): n-grams of the text as
-#   draft.
+# - Saxena 2023, [*Prompt lookup decoding*](https://github.com/apoorvumang/prompt-lookup-decoding): n-grams of the text
+#   as draft.
 # - Cai et al. 2024, *Medusa*, [arXiv:2401.10774](https://arxiv.org/abs/2401.10774).
 # - Li et al., *EAGLE*, [arXiv:2401.15077](https://arxiv.org/abs/2401.15077), *EAGLE-2*,
 #   [arXiv:2406.16858](https://arxiv.org/abs/2406.16858), and *EAGLE-3*,
 #   [arXiv:2503.01840](https://arxiv.org/abs/2503.01840).
 # - DeepSeek-AI 2024, *DeepSeek-V3*, [arXiv:2412.19437](https://arxiv.org/abs/2412.19437): multi-token prediction (MTP).
-# - Miao et al. 2023, *SpecInfer*, [arXiv:2305.09781](https://arxiv.org/abs/2305.09781), and Jeon et al. 2024, *Recursive
-#   speculative decoding*, [arXiv:2402.14160](https://arxiv.org/abs/2402.14160): trees, and siblings that differ.
+# - Miao et al. 2023, *SpecInfer*, [arXiv:2305.09781](https://arxiv.org/abs/2305.09781), and Jeon et al. 2024,
+#   *Recursive speculative decoding*, [arXiv:2402.14160](https://arxiv.org/abs/2402.14160): trees, and siblings that
+#   differ.
