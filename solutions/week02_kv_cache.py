@@ -855,7 +855,7 @@ from nanolm.budget import max_concurrent_requests  # exercise: max_concurrent_re
 # difficulty: 1
 # tested: 59, 15 and 476 requests on 80 GB, with int8 134; memory kept free; weights that do not fit at all.
 # why: It is the batch that a machine can carry, and the batch decides what a token costs (week 10).
-# hint: There may be less than nothing left, and half a request is none. // What is left after the weights and the reserve,
+# hint: There may be less than nothing left, and half a request is none. // What is left after the weights and the part kept free,
 #   divided by one cache, rounded down, never below 0.
 
 # %%
@@ -1177,7 +1177,7 @@ if real:
 # 3. **Stop the bleeding:** admit only what fits, with 10 to 20 % kept free; queue the rest; limit the context. A limit
 #    is `max_context` for the batch you want (30 seconds).
 # 4. **Fit more:** an 8-bit cache doubles it; 8-bit weights free 8 GB, which is seven more texts; handing the cache out
-#    in small pieces removes the reserve for answers that never get long; a common system prompt is kept once (45
+#    in small pieces needs no room set aside for answers that never get long; a common system prompt is kept once (45
 #    seconds).
 # 5. **Check:** quality after each change, on long recall and exact copying; then the load test with real lengths (35
 #    seconds).
