@@ -8,12 +8,12 @@ from .errors import CheckFailed, CourseError, NotYetWritten
 __all__ = ["CheckFailed", "CourseError", "NotYetWritten", "check", "needs", "still_to_write", "your_engine"]
 
 
-def check(name: str, answers: dict | None = None) -> int:
+def check(name: str, answers: dict | None = None, seed: int | None = None) -> float:
     """Run the tests of one exercise against the answer in this notebook, and return its points."""
     # Loaded on first use: `from course import NotYetWritten` stands in every file of exercises.
     from .grading.checking import check as run
 
-    return run(name, answers)
+    return run(name, answers, seed)
 
 
 def needs(*exercises: str, **cells: str) -> None:

@@ -9,17 +9,30 @@ import importlib
 from collections.abc import Iterator
 from types import ModuleType
 
+import hypothesis.core as hypothesis_core
 import pytest
+from hypothesis import HealthCheck, Phase, settings
 
 from course.building.front_doors import home_of
 from course.errors import CourseError, NotYetWritten
+from course.grading import seeds
 from course.grading.guard import guard
 from course.grading.implementation import CHOSEN, REFERENCE, chosen
 from course.grading.limits import MemoryUp, TimeUp, limits
 from course.grading.outcomes import RETURNED, message_of, sentence_of, targets_of, unwritten_line
 from course.registry import find, registry
 
-_UNWRITTEN = "not_yet_written"
+# An answer's failure is told by the first example that shows it: to look for the smallest takes a minute at times.
+settings.register_profile(
+    "answers",
+    database=None,
+    deadline=None,
+    report_multiple_bugs=False,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=list(HealthCheck),
+)
+_UNWRITTEN, _SEED_OF_RUN = "not_yet_written", "nanolm_seed"
+_SEED_BEFORE = pytest.StashKey[int]()
 _STOPPED = pytest.StashKey[set[tuple[str, ...]]]()  # what ran out of time or memory once, and is not run again
 
 
@@ -30,19 +43,48 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAME",
         help="run the tests of one exercise, as check does: 4.1, residual_distribution, or one method, KVCache.update",
     )
+    parser.addoption("--seed", type=int, metavar="N", help="what random inputs are made of; 0 is the project's own")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if CHOSEN in config.stash:  # `check` and `course status` hand theirs over
-        return
-    try:
-        config.stash[CHOSEN] = chosen()
-    except CourseError as error:
-        raise pytest.UsageError(str(error)) from None
+    if CHOSEN not in config.stash:  # `check` and `course status` hand theirs over
+        try:
+            config.stash[CHOSEN] = chosen()
+        except CourseError as error:
+            raise pytest.UsageError(str(error)) from None
+    config.stash[_SEED_BEFORE] = seeds.use(_seed(config))
+    if seeds.current():
+        settings.load_profile("answers")
+        hypothesis_core.global_force_seed = seeds.current()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    seeds.use(config.stash.get(_SEED_BEFORE, 0))
+    if not seeds.current():
+        settings.load_profile("course")
+        hypothesis_core.global_force_seed = None
+
+
+def _seed(config: pytest.Config) -> int:
+    """The run's seed: the one asked for, a worker's the one of its run, 0 for the reference, else a new one."""
+    given = config.getoption("--seed", default=None)
+    if given is not None:
+        return given
+    if hasattr(config, "workerinput"):
+        return config.workerinput[_SEED_OF_RUN]
+    return 0 if config.stash[CHOSEN].name == REFERENCE else seeds.new()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node) -> None:
+    node.workerinput[_SEED_OF_RUN] = seeds.current()
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    return f"implementation under test: {config.stash[CHOSEN].name}"
+    repeat = (
+        f"\nseed of the inputs: {seeds.current()} (--seed {seeds.current()} repeats them)" if seeds.current() else ""
+    )
+    return f"implementation under test: {config.stash[CHOSEN].name}{repeat}"
 
 
 @pytest.fixture

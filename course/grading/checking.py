@@ -21,7 +21,7 @@ SECONDS = 60
 _SHOWN = 5  # complaints spelled out; more than that hides the first
 
 
-def check(name: str, answers: MutableMapping[str, Any] | None = None) -> float:
+def check(name: str, answers: MutableMapping[str, Any] | None = None, seed: int | None = None) -> float:
     """Run the tests of one exercise, print what they found, and return the points that the answer earns.
 
     The cells below a failed check still run, so nothing is raised. Where a test failed, the call of the answer that it
@@ -30,11 +30,12 @@ def check(name: str, answers: MutableMapping[str, Any] | None = None) -> float:
     Args:
         name: "residual_distribution", "4.1", or a single method, "KVCache.update", which gives no points by itself.
         answers: the namespace with the answer; None means this notebook's.
+        seed: of the random inputs, to meet those of an earlier check again; None: new ones.
     """
     space: MutableMapping[str, Any] = {}
     try:
         space = _notebook() if answers is None else answers
-        print(examine(name, space))
+        print(examine(name, space, seed))
     except CheckFailed as error:
         print(error)
         _keep_failing(error, space)
@@ -46,7 +47,7 @@ def check(name: str, answers: MutableMapping[str, Any] | None = None) -> float:
     return exercise.points if _part(exercise, name) is exercise else 0
 
 
-def examine(name: str, answers: Mapping[str, Any]) -> str:
+def examine(name: str, answers: Mapping[str, Any], seed: int | None = None) -> str:
     """Run the tests of one exercise and return one line when all of them pass.
 
     Raises:
@@ -57,7 +58,7 @@ def examine(name: str, answers: Mapping[str, Any]) -> str:
     exercise = find(name)
     part = _part(exercise, name)
     _require_defined(exercise, answers)
-    run = run_exercises([part], Notebook(answers), SECONDS, brief=True)
+    run = run_exercises([part], Notebook(answers), SECONDS, brief=True, seed=seed)
     if run.error:
         raise CourseError(f"the tests of {exercise.name} could not be run: {run.error}")
     # A test of several methods at once says nothing about one of them.
@@ -75,7 +76,8 @@ def examine(name: str, answers: Mapping[str, Any]) -> str:
         lines = [report(part, failed, len(outcomes), left)]
         lines += [f"{score:g} of {points(exercise.points)} for the tests that pass"] if score else []
         first = next((outcome for outcome in failed if not outcome.unwritten), None)
-        call = None if first is None else failing_call(part, first, answers)
+        call = None if first is None else failing_call(part, first, answers, run.seed)
+        lines.append(f'the same inputs again: check("{name}", seed={run.seed})')
         raise CheckFailed("\n\n".join(lines), call, score)
     reward = points(exercise.points) if part is exercise else f'check("{exercise.name}") tests all of it'
     return f"{part.name}: {_count(len(outcomes), 'test')} passed, {reward}"

@@ -83,13 +83,15 @@ class Recorder:
         return recorded
 
 
-def failing_call(exercise: Exercise, failed: Outcome, answers: Mapping[str, Any]) -> FailingCall | None:
+def failing_call(
+    exercise: Exercise, failed: Outcome, answers: Mapping[str, Any], seed: int | None = None
+) -> FailingCall | None:
     """Run one failed test again and return the last call of the answer in it; None where it made none or passed."""
     if failed.message.startswith(_ENDLESS):
         return None
     recorder = Recorder(answers)
     files = [ROOT / name for name in exercise.tests]
-    again = run_test(failed.test, files, Recorded(answers, recorder), _SECONDS)
+    again = run_test(failed.test, files, Recorded(answers, recorder), _SECONDS, seed)
     if again.error or all(outcome.passed for outcome in again.outcomes):
         return None
     return recorder.last

@@ -19,7 +19,8 @@ import pytest
 from ..errors import CourseError
 from ..paths import ROOT
 from ..registry import Exercise
-from .implementation import Implementation
+from . import seeds
+from .implementation import REFERENCE, Implementation
 from .limits import limits
 from .outcomes import Collector, Outcome
 
@@ -28,10 +29,11 @@ TESTS = ROOT / "tests"
 
 @dataclass(frozen=True)
 class Run:
-    """The outcomes of one run, and what went wrong outside any test; `error` is empty if nothing did."""
+    """The outcomes of one run, what went wrong outside any test (`error`, or empty), and the seed of the inputs."""
 
     outcomes: list[Outcome]
     error: str
+    seed: int = 0
 
     @property
     def passed(self) -> bool:
@@ -40,11 +42,16 @@ class Run:
 
 
 def run_exercises(
-    exercises: Sequence[Exercise], implementation: Implementation, seconds: float = 60, brief: bool = False
+    exercises: Sequence[Exercise],
+    implementation: Implementation,
+    seconds: float = 60,
+    brief: bool = False,
+    seed: int | None = None,
 ) -> Run:
     """Run the tests that grade the exercises against an implementation, for at most `seconds`.
 
     Args:
+        seed: of the random inputs; None: a new one for an answer, 0 for the reference.
         brief: of an unwritten exercise run one test, not all (`Collector`).
     """
     if not TESTS.is_dir():
@@ -54,25 +61,29 @@ def run_exercises(
     if not files:  # pytest with no file would run whatever it finds
         return Run([], "no test grades it yet")
     collector = Collector(implementation, targets=targets, brief=brief, ends=time.monotonic() + seconds)
-    return _run(collector, files, seconds)
+    return _run(collector, files, seconds, seed)
 
 
-def run_test(test: str, files: Sequence[Path], implementation: Implementation, seconds: float = 60) -> Run:
+def run_test(
+    test: str, files: Sequence[Path], implementation: Implementation, seconds: float = 60, seed: int | None = None
+) -> Run:
     """Run one test by its function's name, marked or not, with all of its parameters."""
-    return _run(Collector(implementation, test=test, ends=time.monotonic() + seconds), files, seconds)
+    return _run(Collector(implementation, test=test, ends=time.monotonic() + seconds), files, seconds, seed)
 
 
-def _run(collector: Collector, files: Sequence[Path], seconds: float) -> Run:
+def _run(collector: Collector, files: Sequence[Path], seconds: float, seed: int | None) -> Run:
     said = io.StringIO()
+    if seed is None:
+        seed = 0 if collector.implementation.name == REFERENCE else seeds.new()
     arguments = [*map(str, files), f"--rootdir={ROOT}", f"--confcutdir={ROOT}", "-c", str(ROOT / "pyproject.toml")]
-    arguments += ["--capture=sys", "-m", "not slow", "--disable-plugin-autoload", "--color=no"]
+    arguments += ["--seed", str(seed), "--capture=sys", "-m", "not slow", "--disable-plugin-autoload", "--color=no"]
     arguments += ["--tb=no"]  # its account of a failure, which nobody reads, takes longer than most of our tests
     # The last two collect garbage several times a run, which takes longer than most of our tests.
     for plugin in ("cacheprovider", "faulthandler", "unraisableexception", "threadexception"):
         arguments += ["-p", f"no:{plugin}"]
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), _unchanged(), limits(seconds):
         code = pytest.main(arguments, plugins=[collector])
-    return Run(collector.outcomes(), collector.problem(code, said.getvalue()))
+    return Run(collector.outcomes(), collector.problem(code, said.getvalue()), seed)
 
 
 @contextlib.contextmanager
