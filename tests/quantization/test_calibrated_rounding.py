@@ -5,7 +5,8 @@ import copy
 import pytest
 import torch
 from by_hand import close, name_the_mistake, random
-from rounding_by_hand import LARGEST, assert_refuses, rounded
+from refusal import assert_refuses
+from rounding_by_hand import LARGEST, rounded
 from tiny_models import tiny_model, tokens_of
 
 from nanolm.model import quantize_calibrated, quantize_model

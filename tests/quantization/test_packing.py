@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from rounding_by_hand import assert_refuses
+from refusal import assert_refuses
 
 from course.grading.seeds import fresh
 from nanolm.quantization import packing

@@ -229,7 +229,7 @@ def test_accept_or_resample_always_resamples_when_the_supports_are_disjoint(impl
         ((0.5, 0.6), (0.5, 0.5), 0, "target_probs"),
         ((0.5, 0.5), (1.5, -0.5), 0, "draft_probs"),
         ((0.5, math.nan), (0.5, 0.5), 0, "target_probs"),
-        ((0.5, 0.5), (0.2, 0.3, 0.5), 0, "shape"),
+        ((0.5, 0.5), (0.2, 0.3, 0.5), 0, "target_probs|draft_probs"),
         ((0.5, 0.5), (1.0, 0.0), 1, "draft_token"),
     ],
     ids=["sum above 1", "negative", "NaN", "two vocabularies", "a token that q cannot have drawn"],
