@@ -234,22 +234,30 @@ def draw_pool(allocator, tables, block_size, title=""):
 
 
 # %%
-pool = BlockAllocator(8)
-a, b = BlockTable(pool, 4), BlockTable(pool, 4)
-for n_a, n_b in ((3, 2), (3, 5), (0, 2)):  # they grow in turns, so their blocks lie mixed
-    a.append(n_a)
-    b.append(n_b)
-twin = a.fork()
+def grown_in_turns():
+    """A pool of eight blocks, two tables that have grown in turns, and a fork of the first."""
+    pool = BlockAllocator(8)
+    a, b = BlockTable(pool, 4), BlockTable(pool, 4)
+    for n_a, n_b in ((3, 2), (3, 5), (0, 2)):  # so their blocks lie mixed
+        a.append(n_a)
+        b.append(n_b)
+    return pool, {"a": a, "b": b, "twin": a.fork()}
+
+
+before, tables = grown_in_turns()
+print(f"positions 0 to 5 of a are in places {tables['a'].slot_mapping(0, 6)}")
+after, written = grown_in_turns()
+print(f"the twin appends one position; to copy: {written['twin'].append(1)}")
+print(f"a appends one position; to copy: {written['a'].append(1)}")
+
+# %%
 figures.show(
-    draw_pool(pool, {"a": a, "b": b, "twin": twin}, 4, "after the fork"),
+    draw_pool(before, tables, 4, "after the fork"),
     "Eight blocks. a and twin share two blocks, orange, the second half full. b has three blocks of its own, one "
     "partly filled. The blocks of a and b lie mixed. Three are free.",
 )
-print(f"positions 0 to 5 of a are in places {a.slot_mapping(0, 6)}")
-print(f"the twin appends one position; to copy: {twin.append(1)}")
-print(f"a appends one position; to copy: {a.append(1)}")
 figures.show(
-    draw_pool(pool, {"a": a, "b": b, "twin": twin}, 4, "after both have written"),
+    draw_pool(after, written, 4, "after both have written"),
     "a and twin still share their first block; each now has a second block of its own, three quarters full. Two "
     "blocks are free.",
 )
@@ -261,18 +269,18 @@ figures.show(
 # %%
 blocks, store = BlockAllocator(12), PagedKVCache(config, n_blocks=12, block_size=4)
 first, second = BlockTable(blocks, 4), BlockTable(blocks, 4)
-written = {0: [], 1: []}
+kept = {0: [], 1: []}
 for n in (3, 5, 1, 4):
     for which, table in enumerate((first, second)):
         start = table.length
         table.append(n)
         k, v = torch.randn(2, config.n_kv_heads, n, config.head_dim)
         store.write(0, k, v, torch.tensor(table.slot_mapping(start, table.length)))
-        written[which].append(k)
+        kept[which].append(k)
 rows = torch.tensor([first.blocks, second.blocks])
 keys, _ = store.read(0, rows)  # (B, K, S, H)
 for which, table in enumerate((first, second)):
-    same = torch.equal(keys[which, :, : table.length], torch.cat(written[which], dim=1))
+    same = torch.equal(keys[which, :, : table.length], torch.cat(kept[which], dim=1))
     print(f"blocks {table.blocks}: {table.length} positions come back in order: {same}")
 
 # %% [markdown]
