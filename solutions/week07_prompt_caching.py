@@ -344,8 +344,8 @@ figures.show(
 # **Eviction.** The pool is finite. When a new request needs blocks, something cached must go: to **evict** is to free a block
 # that only the cache holds. Taken is what was used longest ago (**LRU**, least recently used), in the hope that it is also
 # what is needed last. But never a node with others behind it. A tree without its trunk still holds the branches, and no
-# prompt can reach them. So only *leaves* go, and a trunk becomes a leaf when its last branch is gone. (*Preemption*, of week
-# 6, is another thing: it takes blocks from a request that runs.)
+# prompt can reach them. So only *leaves* go, and a trunk becomes a leaf when its last branch is gone. (*Preemption*
+# is another thing: it takes blocks from a request that runs.)
 #
 # By hand, on the picture: *the cat sat on the hat* comes at a time after all others, so *the cat* and *sat on* were used last.
 # Now three blocks are wanted. Leaves, by last use: *the mat* (prompt 1), *a hat*, *the mat* (prompt 3). They go in

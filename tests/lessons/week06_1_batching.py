@@ -74,7 +74,9 @@ TABLE = [
     Given("why not 10,000?"),
     Given("a decode pass of an 8B model (15 GB of weights read, n = 7.5·10⁹", "the course's 8B model"),
     Given("W = 3.35 TB/s and P = 10¹⁵", "an H100 in round numbers"),
-    Derived("1,024 tokens in its cache: s = 1,024 · 131,072 B = 134,217,728 B", {"131,072": TOKEN, "134,217,728": CACHE}),
+    Derived(
+        "1,024 tokens in its cache: s = 1,024 · 131,072 B = 134,217,728 B", {"131,072": TOKEN, "134,217,728": CACHE}
+    ),
     Given(r"\frac{2\,n\,B}{P}", "a multiplication and an addition"),
     Derived("15·10⁹ / 3.35·10¹² = 4.48 ms", {"4.48": LOAD_MS}),
     Derived("0.134·10⁹ / 3.35·10¹² = 0.0401 ms a request", {"0.134": CACHE / 1e9, "0.0401": CACHE_MS}),
