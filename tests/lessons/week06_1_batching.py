@@ -9,7 +9,8 @@ from .literals import Derived, Given
 TRACE = load_trace()
 OUTPUTS = [arrival.n_output_tokens for arrival in TRACE]
 
-# The 8B model of the examples: bytes of a token's cache, bytes read and parameters multiplied, and a chip in round numbers.
+# The 8B model of the examples: bytes of a token's cache, bytes read and parameters multiplied, and a chip in round
+# numbers.
 TOKEN = 2 * 32 * 8 * 128 * 2
 CACHE, WEIGHTS, PARAMETERS, BANDWIDTH, PEAK = 1024 * TOKEN, 15e9, 7.5e9, 3.35e12, 1e15
 LOAD_MS, CACHE_MS, ARITHMETIC_MS = 1e3 * WEIGHTS / BANDWIDTH, 1e3 * CACHE / BANDWIDTH, 1e3 * 2 * PARAMETERS / PEAK
@@ -47,7 +48,8 @@ TABLE = [
     ),
     Given("Now 64 requests at once, one of which wants **500** tokens and the others **50**."),
     Derived(
-        "In one static batch of 64, all but one are done after 50 passes; the server then makes 500 − 50 = **450 passes",
+        "In one static batch of 64, all but one are done after 50 passes; the server then makes 500 − 50 = "
+        "**450 passes",
         {"450": 500 - 50},
     ),
     Derived("Seats: 500 · 64 = 32,000. Taken: 500 + 63 · 50 = 3,650", {"32,000": 500 * 64, "3,650": 500 + 63 * 50}),
@@ -109,7 +111,8 @@ TABLE = [
     Derived("The 23.55 ms are what reading alone takes", {"23.55": reading(476)}),
     Given("Real passes take 1.2 to 2 times as long as such bounds", "experience: see week 10's measurements"),
     Derived(
-        "At B = 256 the pass reads 256 · 0.1342 = **34.4 GB of caches** and 15 GB of weights: 34.4 of 49.4 GB are caches.",
+        "At B = 256 the pass reads 256 · 0.1342 = **34.4 GB of caches** and 15 GB of weights: 34.4 of 49.4 GB "
+        "are caches.",
         {"0.1342": CACHE / 1e9, "34.4": 256 * CACHE / 1e9, "49.4": 256 * CACHE / 1e9 + 15},
     ),
     Derived("W/s = 25,000 tokens/s", {"25,000": BANDWIDTH / CACHE}, within=50),

@@ -11,7 +11,8 @@ TRACE = load_trace()
 LONGEST = max(arrival.n_prompt_tokens for arrival in TRACE), max(arrival.n_output_tokens for arrival in TRACE)
 SIXTEEN = sorted(TRACE, key=lambda arrival: -arrival.n_output_tokens)[:16]
 
-# The 8B model of the examples: a token's cache, and milliseconds to load the weights, for a position, for a cache of 1,024.
+# The 8B model of the examples: a token's cache, and milliseconds to load the weights, for a position, for a cache of
+# 1,024.
 TOKEN = 2 * 32 * 8 * 128 * 2
 LOAD_MS, POSITION_MS, CACHE_MS = 1e3 * 15e9 / 3.35e12, 1e3 * 2 * 7.5e9 / 1e15, 1e3 * 1024 * TOKEN / 3.35e12
 
@@ -73,7 +74,8 @@ TABLE = [
     # --- reservation against paging ---
     Derived("A pool of 128 blocks of 16 positions, 2,048 positions.", {"2,048": 128 * 16}),
     Derived(
-        "The longest prompt of the trace has 193 tokens, the longest answer 149. Who reserves has to be ready for both: "
+        "The longest prompt of the trace has 193 tokens, the longest answer 149. Who reserves has to be ready "
+        "for both: "
         "342 positions, 22 blocks",
         {"193": LONGEST[0], "149": LONGEST[1], "342": sum(LONGEST), "22": blocks(sum(LONGEST))},
     ),
@@ -90,7 +92,8 @@ TABLE = [
     Given("with a budget of 1,024 than with 64?"),
     # --- forks ---
     Derived(
-        "The longest prompt of the trace has 193 tokens; each continuation has 40 new ones, of which the last is never run: "
+        "The longest prompt of the trace has 193 tokens; each continuation has 40 new ones, of which the last "
+        "is never run: "
         "232 positions, 15 blocks of 16.",
         {"193": LONGEST[0], "232": 193 + 40 - 1, "15": blocks(232)},
     ),
@@ -140,7 +143,8 @@ TABLE = [
         {"12": 7 * CHUNK + LAST - ONE_PASS, "5.8": LOAD_MS + 32 * CACHE_MS},
     ),
     Given(
-        "**3.** A pool of 3,600 blocks of 16. Texts have 1,000 tokens on average when they end, with a standard deviation of "
+        "**3.** A pool of 3,600 blocks of 16. Texts have 1,000 tokens on average when they end, with a "
+        "standard deviation of "
         "600, and 60 requests run."
     ),
     Given("And with 50?"),

@@ -45,7 +45,8 @@ TABLE = [
     ),
     Derived("| shared | 1,000 | 1,000 · 131,072 B = **131 MB** |", {"131": 1000 * TOKEN / 1e6}),
     Derived(
-        "0.015 ms of arithmetic on an H100 (2 · 7.5·10⁹ operations at 989·10¹² a second), so 19,000 tokens less are 0.29 s",
+        "0.015 ms of arithmetic on an H100 (2 · 7.5·10⁹ operations at 989·10¹² a second), so 19,000 tokens "
+        "less are 0.29 s",
         {"0.015": 1e3 * 2 * 7.5e9 / 989e12, "19,000": 20_000 - 1000, "0.29": 19_000 * 2 * 7.5e9 / 989e12},
     ),
     Given("of its tokens 2 to 40 differ"),
@@ -63,7 +64,8 @@ TABLE = [
         "Eight blocks of 4 positions. Four are held by somebody who writes, two by the tree alone (8 tokens of *our*"
     ),
     Derived(
-        "A prompt of 20 tokens comes, the 8 among them. Its other 12 tokens need 3 blocks. Free are 2, and the tree could "
+        "A prompt of 20 tokens comes, the 8 among them. Its other 12 tokens need 3 blocks. Free are 2, and the "
+        "tree could "
         "evict 2",
         {"12": 20 - 8, "3": 12 / 4, "2": 8 - 4 - 2},
     ),
@@ -85,7 +87,8 @@ TABLE = [
     Given("in the cache at turn 2, and at turn 6?"),
     # --- a pool too small ---
     Derived(
-        "Take 40 customers, each with a system prompt of 256 tokens, which are 16 blocks of 16: 640 blocks for all. Every "
+        "Take 40 customers, each with a system prompt of 256 tokens, which are 16 blocks of 16: 640 blocks for "
+        "all. Every "
         "request adds 16 tokens of its own. Two loads of 800 requests",
         {"16": 256 / 16, "640": 40 * 16},
     ),
@@ -95,7 +98,8 @@ TABLE = [
     Given("more than the 640 blocks of the prompts"),
     Derived("so about 640 + 40 = 680 blocks", {"680": 640 + 40}),
     Derived(
-        "for the 8B model: 131,072 B a token at 25 GB/s (PCIe, in practice) are 5.2 µs; prefill takes 15 µs a token. Three "
+        "for the 8B model: 131,072 B a token at 25 GB/s (PCIe, in practice) are 5.2 µs; prefill takes 15 µs a "
+        "token. Three "
         "times faster.",
         {"131,072": TOKEN, "5.2": 1e6 * TOKEN / 25e9, "15": 1e3 * POSITION_MS},
     ),
@@ -177,7 +181,8 @@ TABLE = [
     Given("**1.** A prompt of 10,500 tokens, of which 10,000 are cached."),
     Derived("Without: 10,500 · 15 µs = 158 ms", {"158": 10_500 * POSITION_MS}),
     Derived(
-        "Attention adds 4 · 4,096 · 32 operations for each pair of positions, 10,500 · 5,250 pairs: 28.9·10¹², 29 ms at "
+        "Attention adds 4 · 4,096 · 32 operations for each pair of positions, 10,500 · 5,250 pairs: "
+        "28.9·10¹², 29 ms at "
         "10¹⁵ a second, together 186 ms.",
         {
             "5,250": 10_500 / 2,
@@ -206,7 +211,8 @@ TABLE = [
         {"820": sum(range(1, 41)), "1.23": AGENT / 1e6, "3.69": AGENT * PRICE},
     ),
     Derived(
-        "its 1,500 new tokens and reads what came before: 40 · 1,500 · 1.25 = 75,000 and 1,500 · (0 + 1 + … + 39) · 0.1 = "
+        "its 1,500 new tokens and reads what came before: 40 · 1,500 · 1.25 = 75,000 and 1,500 · (0 + 1 + … + "
+        "39) · 0.1 = "
         "1,500 · 780 · 0.1 = 117,000 plain tokens, together 192,000: 0.58 dollars, 6.4 times less",
         {
             "75,000": 40 * 1500 * WRITE,
@@ -220,7 +226,8 @@ TABLE = [
     Given("**3.** A system prompt of 10,000 tokens is used every G minutes"),
     Given("by reading it every 5 minutes for nothing"),
     Derived(
-        "A write costs 1.25, a read 0.1 of the plain price. With k extra reads a use costs 0.1 (k + 1), against 1.25: k up "
+        "A write costs 1.25, a read 0.1 of the plain price. With k extra reads a use costs 0.1 (k + 1), "
+        "against 1.25: k up "
         "to 11.",
         {"11": math.floor(1.25 / 0.1 - 1)},
     ),
