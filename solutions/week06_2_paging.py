@@ -380,8 +380,8 @@ figures.show(
 # than all that run may go before them, and prompts share what they get, half for the oldest, the rest for the shortest
 # first. So a question of one line does not wait for a document. With 0, as in the labs below, prompts run in order.
 #
-# A request's fields: `n_pending` (tokens to run, drafted ones of [week
-# 4](../week04_speculative/week04_speculative.ipynb) included), `is_decoding` (only its newest token has not run),
+# A request's fields: `n_pending` (tokens to run, drafted ones of
+# [week 4](../week04_speculative/week04_speculative.ipynb) included), `is_decoding` (only its newest token has not run),
 # `table`, `n_preemptions`, and `draft`, a list of drafted tokens, empty where nothing drafts. Given, in the class
 # below:
 #
@@ -627,8 +627,8 @@ figures.show(
 # Each preemption is a gap in somebody's text, though. A server that preempts all the time has admitted too many. The
 # reserve trades: fewer gaps, and fewer requests side by side. vLLM calls its share a *watermark* and keeps one
 # hundredth, SGLang estimates how long answers will get and corrects itself. Instead of computing again, a server can
-# also copy the blocks to CPU memory and back (*swapping*). Which is faster is a matter of two numbers, and [week
-# 7](../week07_prompt_caching/week07_prompt_caching.ipynb) measures them. There a **prefix cache** also keeps the blocks
+# also copy the blocks to CPU memory and back (*swapping*). Which is faster is a matter of two numbers, and
+# [week 7](../week07_prompt_caching/week07_prompt_caching.ipynb) measures them. There a **prefix cache** also keeps the blocks
 # that somebody gave up, as long as nobody needs them, and finds equal beginnings of prompts.
 
 # %% [markdown]
@@ -708,8 +708,8 @@ figures.show(
 # A dot is a pass, and its height is the wait for a token of every decoding request. Triangles mark the newcomer's first
 # token. In red a text that was flowing stops for a moment, in blue it flows on, a little slower. The price is the
 # newcomer's: with small chunks each pass loads the weights (here: starts its operations) for few tokens. In between
-# there is a budget that gives nearly all of both. On a GPU it lies near the ridge point of [week
-# 1](../week01_prefill_decode/week01_prefill_decode.ipynb), a few hundred to a few thousand tokens, where a pass just
+# there is a budget that gives nearly all of both. On a GPU it lies near the ridge point of
+# [week 1](../week01_prefill_decode/week01_prefill_decode.ipynb), a few hundred to a few thousand tokens, where a pass just
 # begins to be bound by arithmetic.
 
 # %% [markdown]

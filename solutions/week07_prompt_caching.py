@@ -24,8 +24,8 @@
 #
 # **Time:** two hours and a half for the first six exercises, half an hour for the two written questions, two hours of
 # reading and measuring. The seventh exercise, in the depth part, is another hour and a half. **Needs:** the idea of a
-# KV cache ([week 2](../week02_kv_cache/week02_kv_cache.ipynb)) and of a cache in blocks ([week
-# 6](../week06_batching_paging/week06_2_paging.ipynb)). No exercise of another week has to be solved.
+# KV cache ([week 2](../week02_kv_cache/week02_kv_cache.ipynb)) and of a cache in blocks
+# ([week 6](../week06_batching_paging/week06_2_paging.ipynb)). No exercise of another week has to be solved.
 
 # %% [markdown]
 # ## How to work
