@@ -10,8 +10,8 @@
 # # Week 6, first evening · Batching
 #
 # A pass loads all weights whether it writes one token or fifty. So a server that writes for one user at a time wastes
-# almost everything it pays for. This evening you share each pass among as many requests as there are and let them come and
-# go at every step; you compute what that gives, what ends it, and how long a user waits. The second evening,
+# almost everything it pays for. This evening you share each pass among as many requests as there are and let them come
+# and go at every step; you compute what that gives, what ends it, and how long a user waits. The second evening,
 # [paging and the scheduler](week06_2_paging.ipynb), is about the memory that all of this needs.
 #
 # **After this evening you can**
@@ -22,22 +22,22 @@
 # - predict how the wait for the first token grows with the load, and judge a server by its goodput.
 #
 # **Time:** three quarters of an hour for the three exercises, an hour and three quarters of reading and measuring.
-# **Needs:** the idea of a KV cache ([week 2](../week02_kv_cache/week02_kv_cache.ipynb)). No exercise of another week has to
-# be solved.
+# **Needs:** the idea of a KV cache ([week 2](../week02_kv_cache/week02_kv_cache.ipynb)). No exercise of another week
+# has to be solved.
 
 # %% [markdown]
 # ## How to work
 #
 # Cells marked *Exercise* hold functions or methods whose bodies are missing. Write them, run the cell, run the
-# `check(...)` below it. A check runs the course's own tests on your answer alone and takes everything around it from the
-# reference, so one mistake never hides another. Of an exercise with several methods you can test one at a time:
-# `check("ServingRun.waited")`, in a cell of your own. If you prefer an editor, the same functions wait in `exercises/`, with
-# the same tests.
+# `check(...)` below it. A check runs the course's own tests on your answer alone and takes everything around it from
+# the reference, so one mistake never hides another. Of an exercise with several methods you can test one at a time:
+# `check("ServingRun.waited")`, in a cell of your own. If you prefer an editor, the same functions wait in `exercises/`,
+# with the same tests.
 #
-# Run the two set-up cells first; after them you can begin at any cell. A cell that measures says in its first line what it
-# `needs`: your answers, by the numbers of the exercises, and names that other cells make. Where an answer is not written
-# yet, the reference does its work, and the cell says so. Where you see a *Prediction*, write a number down before you run
-# the next cell.
+# Run the two set-up cells first; after them you can begin at any cell. A cell that measures says in its first line what
+# it `needs`: your answers, by the numbers of the exercises, and names that other cells make. Where an answer is not
+# written yet, the reference does its work, and the cell says so. Where you see a *Prediction*, write a number down
+# before you run the next cell.
 #
 # Where a docstring says *Raises*, the message has to name the argument, or use the word that the docstring gives. The
 # helpers below do that for you.
@@ -88,12 +88,13 @@ def decode_pass(model, n_rows, context=64):
 # ## The idea in plain words
 #
 # **The bus and the ski lift.** A bus waits at the stop, takes whoever is there, and lets nobody on until the last
-# passenger has got off at the terminus. Most seats are empty most of the way. A ski lift never stops: a chair that comes
-# down empty is taken by the next in the queue. The lift does not run faster. It just carries somebody on every chair.
+# passenger has got off at the terminus. Most seats are empty most of the way. A ski lift never stops: a chair that
+# comes down empty is taken by the next in the queue. The lift does not run faster. It just carries somebody on every
+# chair.
 #
-# A batch of requests works like one or the other. A **slot** is a seat: one sequence in the batch. **Static batching** is
-# the bus: a batch runs until its longest answer is written. **Continuous batching** is the lift: after each pass, whoever
-# has finished leaves and somebody from the queue takes the slot.
+# A batch of requests works like one or the other. A **slot** is a seat: one sequence in the batch. **Static batching**
+# is the bus: a batch runs until its longest answer is written. **Continuous batching** is the lift: after each pass,
+# whoever has finished leaves and somebody from the queue takes the slot.
 
 # %%
 answers = [9, 3, 5, 2, 4, 6, 3, 8, 2, 5]
@@ -106,8 +107,8 @@ for name, run in (("static", static), ("continuous", continuous)):
 
 # %% [markdown]
 # Each box is a decoding request, one token a pass; hatched slots are empty. The hatching costs as much as the
-# boxes: the weights are loaded for the pass either way. The share of slots at work, over all passes, is the
-# **utilisation**.
+# boxes: the weights are loaded for the pass either way. The share of slots at work, over all passes, is
+# **the utilisation**.
 #
 # Batching went through three stages:
 #
@@ -117,8 +118,8 @@ for name, run in (("static", static), ("continuous", continuous)):
 # | dynamic | whoever has come when the server is free, or within a few milliseconds | the same: the group is formed late, but then fixed |
 # | continuous ([Yu 2022](https://www.usenix.org/conference/osdi22/presentation/yu)) | decided anew before *every* pass | only those for whom there is no slot or no memory |
 #
-# The first two differ in how a group is formed, not in how it ends. Below, "static" forms a group of those who have arrived
-# and does not wait for more.
+# The first two differ in how a group is formed, not in how it ends. Below, "static" forms a group of those who have
+# arrived and does not wait for more.
 
 # %% [markdown]
 # ### The legend
@@ -135,15 +136,15 @@ for name, run in (("static", static), ("continuous", continuous)):
 # | c | how unequal prefills are: the standard deviation of their times over d | |
 # | ρ | the share of the time in which prefill is busy, λ · d | |
 #
-# GB is 10⁹ bytes. A **step** is one pass of the model over the batch. **Prefill** is what runs the tokens of a prompt, many
-# in a pass; **decode** is what writes, one token of each request a pass. **TTFT** is the time to the first token, **TPOT**
-# the time per output token after it.
+# GB is 10⁹ bytes. A **step** is one pass of the model over the batch. **Prefill** is what runs the tokens of a prompt,
+# many in a pass; **decode** is what writes, one token of each request a pass. **TTFT** is the time to the first token,
+# **TPOT** the time per output token after it.
 
 # %% [markdown]
 # ### Prediction 1
 #
-# On your machine: how many times as long as a decode pass for one request does a pass for 16 take? And so, how many times
-# as many tokens a second does it write?
+# On your machine: how many times as long as a decode pass for one request does a pass for 16 take? And so, how many
+# times as many tokens a second does it write?
 
 # %%
 my_guess_for_16 = 16.0  # times as long as a pass for one; change it
@@ -195,9 +196,9 @@ figures.show(
 # Static: 5 steps of 2 slots are 10 seats, of which 4 + 1 + 1 + 1 = 7 are taken: **70 %**. Continuous: 4 steps, 8 seats,
 # 7 taken: **87.5 %**. The requests end after 4, 1, 5, 5 steps (mean 3.75) or after 4, 1, 2, 3 (mean 2.5).
 #
-# Now 64 requests at once, one of which wants **500** tokens and the others **50**. In one static batch of 64, all but one
-# are done after 50 passes; the server then makes 500 − 50 = **450 passes for a single request**. Seats: 500 · 64 = 32,000.
-# Taken: 500 + 63 · 50 = 3,650, which is 11.4 %.
+# Now 64 requests at once, one of which wants **500** tokens and the others **50**. In one static batch of 64, all but
+# one are done after 50 passes; the server then makes 500 − 50 = **450 passes for a single request**. Seats: 500 · 64 =
+# 32,000. Taken: 500 + 63 · 50 = 3,650, which is 11.4 %.
 #
 # Try one yourself: the same 64 requests, but 8 slots, with the long one first. How many steps does each kind take?
 #
@@ -216,9 +217,10 @@ figures.show(
 #
 # The more unequal the answers, the worse. Answers of chat models are very unequal.
 #
-# It lives in [`nanolm/workload/simulation.py`](../../nanolm/workload/simulation.py). First the record of a run: a *timeline*
-# with one row a step, in each row a request number or None for each slot. `self.arrivals` has for each request the step of its
-# arrival; `self._steps_at_work`, which is given, maps a request to the list of steps in which it ran.
+# It lives in [`nanolm/workload/simulation.py`](../../nanolm/workload/simulation.py). First the record of a run: a
+# *timeline* with one row a step, in each row a request number or None for each slot. `self.arrivals` has for each
+# request the step of its arrival; `self._steps_at_work`, which is given, maps a request to the list of steps in which
+# it ran.
 
 # %%
 from nanolm.workload import ServingRun  # exercise: utilisation, finished_at, waited, latencies
@@ -229,10 +231,10 @@ from nanolm.workload import ServingRun  # exercise: utilisation, finished_at, wa
 #   requests that arrive at step 1.
 # why: These four numbers are what a scheduler is judged by. Two benchmarks that count them in different ways cannot be
 #   compared.
-# hint: An empty slot is None; request 0 is not empty. Steps are numbered from 0, so a request whose last step is number 2
-#   had ended when 3 steps had been run. // Count what is not None over all rows. For ends and waits go through the arrivals
-#   in order and look each request up in `_steps_at_work`, with `get` and a default: one that never ran is not in it. A
-#   latency is an end less an arrival.
+# hint: An empty slot is None; request 0 is not empty. Steps are numbered from 0, so a request whose last step is number
+#   2 had ended when 3 steps had been run. // Count what is not None over all rows. For ends and waits go through the
+#   arrivals in order and look each request up in `_steps_at_work`, with `get` and a default: one that never ran is not
+#   in it. A latency is an end less an arrival.
 
 # %% [markdown]
 # Now the two simulators. Two helpers are imported for you, and both simulators begin alike:
@@ -247,12 +249,13 @@ from nanolm.workload import simulate_static_batching  # exercise: simulate_stati
 # points: 4
 # minutes: 15
 # difficulty: 2
-# tested: 4, 1, 1, 1 in two slots; 64 requests with one long; a batch formed of those who have arrived, full or not; order
-#   and slots; random loads against an independent count, batch by batch; no requests, requests for nothing, and refusal of bad input.
+# tested: 4, 1, 1, 1 in two slots; 64 requests with one long; a batch formed of those who have arrived, full or not;
+#   order and slots; random loads against an independent count, batch by batch; no requests, requests for nothing, and
+#   refusal of bad input.
 # why: It is how most first attempts at a model server work, and you should know its price before you pay it.
-# hint: Nobody may have arrived yet, and time has to pass all the same; and a slot stays empty until the whole batch has ended,
-#   also where the batch was not full. // One loop while somebody waits, which forms a batch of those who have arrived, and
-#   one inside it over the steps that this batch takes. Each step is a row of n_slots entries.
+# hint: Nobody may have arrived yet, and time has to pass all the same; and a slot stays empty until the whole batch has
+#   ended, also where the batch was not full. // One loop while somebody waits, which forms a batch of those who have
+#   arrived, and one inside it over the steps that this batch takes. Each step is a row of n_slots entries.
 
 # %%
 from nanolm.workload import simulate_continuous_batching  # exercise: simulate_continuous_batching
@@ -260,11 +263,12 @@ from nanolm.workload import simulate_continuous_batching  # exercise: simulate_c
 # minutes: 20
 # difficulty: 2
 # tested: 4, 1, 1, 1 in two slots; a long request first and last; joining while others run; the lowest free slot first;
-#   random loads against an independent count, request by request; no requests, requests for nothing, and refusal of bad input.
+#   random loads against an independent count, request by request; no requests, requests for nothing, and refusal of bad
+#   input.
 # why: It is the idea that raised the throughput of servers several times over, in fifteen lines.
-# hint: What is appended to the timeline must not change later, and `needs` is the caller's. A request
-#   keeps its slot to its end. // Keep two lists: who sits in each slot, and how many steps each request has
-#   left. A step has three parts: fill the free slots, note the row, count down and empty the slots whose request is done.
+# hint: What is appended to the timeline must not change later, and `needs` is the caller's. A request keeps its slot to
+#   its end. // Keep two lists: who sits in each slot, and how many steps each request has left. A step has three parts:
+#   fill the free slots, note the row, count down and empty the slots whose request is done.
 
 # %% [markdown]
 # The worked example and the long request, in *your* simulators.
@@ -295,9 +299,9 @@ for name, simulate in (("static", simulate_static_batching), ("continuous", simu
 # %% [markdown]
 # ### Prediction 2
 #
-# Requests arrive by chance, and answers have lengths as in the trace: 16 to 149 tokens, 38 on average. 32 slots. The load
-# rises until it is nearly all that the slots could ever do. At a load of 20 % of that, how many steps does a request wait
-# for its slot on average, with static and with continuous batching?
+# Requests arrive by chance, and answers have lengths as in the trace: 16 to 149 tokens, 38 on average. 32 slots. The
+# load rises until it is nearly all that the slots could ever do. At a load of 20 % of that, how many steps does a
+# request wait for its slot on average, with static and with continuous batching?
 
 # %%
 my_static_wait, my_continuous_wait = 0.0, 0.0  # steps; change both
@@ -334,11 +338,11 @@ figures.show(
 )
 
 # %% [markdown]
-# (Nothing here depends on your machine.) The blue line stays on the floor until the slots are nearly full. The red one starts
-# high, because a newcomer waits for a whole batch to end even when most slots are empty. And beyond a load of about 30 % the
-# bus is too slow. Of its seats it fills mean over maximum, a third at best, as printed above. The queue then grows for as
-# long as requests come. (Its height there says only how long we looked.) That is why chat servers batch continuously: the
-# same machine, three times the load, and no wait for strangers.
+# (Nothing here depends on your machine.) The blue line stays on the floor until the slots are nearly full. The red one
+# starts high, because a newcomer waits for a whole batch to end even when most slots are empty. And beyond a load of
+# about 30 % the bus is too slow. Of its seats it fills mean over maximum, a third at best, as printed above. The queue
+# then grows for as long as requests come. (Its height there says only how long we looked.) That is why chat servers
+# batch continuously: the same machine, three times the load, and no wait for strangers.
 
 # %% [markdown]
 # ## What limits the batch
@@ -361,17 +365,17 @@ figures.show(
 # | 256 | 4.48 | 10.26 | **14.73** | **17,374** | 3.84 |
 # | 476 | 4.48 | 19.07 | **23.55** | **20,214** | 7.14, more than 4.48 |
 #
-# The last line needs care. Up to 4.48 / 0.015 = 298 requests the arithmetic hides behind the loading of the weights, and
-# reading is the whole time. With 476 the arithmetic takes 7.14 ms, and the pass 19.07 + 7.14 = **26.2 ms**, which is
-# **18,160 tokens/s**. The 23.55 ms are what reading alone takes: the bound for a chip whose arithmetic is free. Real
+# The last line needs care. Up to 4.48 / 0.015 = 298 requests the arithmetic hides behind the loading of the weights,
+# and reading is the whole time. With 476 the arithmetic takes 7.14 ms, and the pass 19.07 + 7.14 = **26.2 ms**, which
+# is **18,160 tokens/s**. The 23.55 ms are what reading alone takes: the bound for a chip whose arithmetic is free. Real
 # passes take 1.2 to 2 times as long as such bounds; ratios hold better than values.
 #
 # At B = 256 the pass reads 256 · 0.1342 = **34.4 GB of caches** and 15 GB of weights: 34.4 of 49.4 GB are caches. The
 # throughput levels off at W/s = 25,000 tokens/s, since each token has to read its own cache, and nobody shares that.
 #
-# And 476 is where memory ends. It holds 16 GB of weights, for the embedding has to be there too: 80 − 16 = 64 GB are left,
-# and 64·10⁹ / 134,217,728 = 476.8. **The batch is limited by the
-# cache, not by the arithmetic.** To serve more requests, waste less cache.
+# And 476 is where memory ends. It holds 16 GB of weights, for the embedding has to be there too: 80 − 16 = 64 GB are
+# left, and 64·10⁹ / 134,217,728 = 476.8. **The batch is limited by the cache, not by the arithmetic.** To serve more
+# requests, waste less cache.
 
 # %%
 chip = Hardware("round numbers", 80e9, 3.35e12, 1e15, 3.0)
@@ -416,29 +420,30 @@ figures.show(
 
 # %% [markdown]
 # Left, the blue band is what all share, the orange wedge what nobody shares. Right, the solid line is flat from 298
-# requests on. There a request more adds 0.04007 ms of reading and 0.01500 ms of arithmetic to the pass, and 1 / 0.05507 ms
-# is about 18,160 a second. How not to waste the memory that ends the batch is the second evening's subject.
+# requests on. There a request more adds 0.040065 ms of reading and 0.015 ms of arithmetic to the pass, and 1 / 0.055065
+# ms is 18,160 a second. How not to waste the memory that ends the batch is the second evening's subject.
 #
 # ## A queue in front of prefill
 #
-# So far nobody had to read a prompt. Prompts are run one behind the other, or share passes, which comes to the same: prefill
-# is *one* server in front of which requests queue. **TTFT = queue + prefill + network** (and, for models that think first,
-# their hidden reasoning). How long is the queue?
+# So far nobody had to read a prompt. Prompts are run one behind the other, or share passes, which comes to the same:
+# prefill is *one* server in front of which requests queue. **TTFT = queue + prefill + network** (and, for models that
+# think first, their hidden reasoning). How long is the queue?
 #
-# Say λ requests arrive a second, independently of one another, and a prefill takes d seconds on average. Then prefill is busy
-# for the share ρ = λ · d of the time, its **load**. The mean wait in the queue is known exactly (Pollaczek and Khinchine):
+# Say λ requests arrive a second, independently of one another, and a prefill takes d seconds on average. Then prefill
+# is busy for the share ρ = λ · d of the time, its **load**. The mean wait in the queue is known exactly (Pollaczek and
+# Khinchine):
 #
 # $$\text{wait} = \frac{\rho}{1 - \rho} \cdot \frac{d}{2} \cdot (1 + c^2)$$
 #
-# Three factors. ρ/(1 − ρ) is the load's: 1 at one half, 9 at nine tenths. d/2 is what is left on average of the prefill that
-# is running when you come. 1 + c² is for unequal prompts: behind a long one many wait.
+# Three factors. ρ/(1 − ρ) is the load's: 1 at one half, 9 at nine tenths. d/2 is what is left on average of the prefill
+# that is running when you come. 1 + c² is for unequal prompts: behind a long one many wait.
 #
 # **By hand.** The 8B model, all prompts of 1,024 tokens: d = 1,024 · 0.015 ms = 15.4 ms, c = 0. At 30 requests a second
 # ρ = 0.46, and the wait is 0.46/0.54 · 7.7 = 6.6 ms: TTFT 21.9 ms. At 60 a second ρ = 0.92, and the wait is
 # 0.92/0.08 · 7.7 = 90 ms: TTFT 106 ms. **Twice the load, five times the TTFT**, on a machine that is not even full.
 #
 # Now half of the prompts have 128 tokens and half 1,920, the same mean. The times are 1.92 and 28.8 ms, the standard
-# deviation is half of their distance, 13.4 ms, so c = 0.875 and 1 + c² = 1.77: at 60 a second the wait is 160 ms.
+# deviation is half of their distance, 13.4 ms, so c = 0.875 and 1 + c² = 1.77: at 60 a second the wait is 159 ms.
 #
 # ### Prediction 3
 #
@@ -448,7 +453,8 @@ figures.show(
 my_load_for_ten = 0.5  # as a share of the time; change it
 
 # %% [markdown]
-# A queue of one server is four lines. Below, 20,000 prompts come by chance, all equal or as unequal as those of the trace.
+# A queue of one server is four lines. Below, 20,000 prompts come by chance, all equal or as unequal as those of the
+# trace.
 
 
 # %%
@@ -501,31 +507,31 @@ figures.show(
 )
 
 # %% [markdown]
-# The wait does not grow with the load, it explodes before the load is 1. So a server is not sized for what it can do but for
-# the wait that is allowed: at most 70 or 80 % of what it could do at best. And unequal prompts cost everybody, which is why
-# engines let short prompts pass long ones a little (the second evening's scheduler: a prompt that is short may be put before
-# a long one, but nobody is overtaken more than a few times).
+# The wait does not grow with the load, it explodes before the load is 1. So a server is not sized for what it can do
+# but for the wait that is allowed: at most 70 or 80 % of what it could do at best. And unequal prompts cost everybody,
+# which is why engines let short prompts pass long ones a little (the second evening's scheduler: a prompt that is short
+# may be put before a long one, but nobody is overtaken more than a few times).
 #
 # **Little's law.** In a steady state, requests in the system = arrivals a second × seconds in the system. It holds for
-# every server and every order. If 20 requests come a second and each stays 6 s, then 120 are inside; with 100 places the
-# queue grows for ever.
+# every server and every order. If 20 requests come a second and each stays 6 s, then 120 are inside; with 100 places
+# the queue grows for ever.
 #
 # ## Three ways to serve one trace
 #
-# Now the question of the first page: an engine with continuous batching, static batches, and one request at a time, on the
-# first 24 requests of the trace with their own arrival times (within 0.9 seconds), 16 slots.
+# Now the question of the first page: an engine with continuous batching, static batches, and one request at a time, on
+# the first 24 requests of the trace with their own arrival times (within 0.9 seconds), 16 slots.
 #
 # ### Prediction 4
 #
-# How many times the tokens per second of static batches will the engine reach? And in how many milliseconds does half of the
-# requests get its first token, with the engine and with static batches?
+# How many times the tokens per second of static batches will the engine reach? And in how many milliseconds does half
+# of the requests get its first token, with the engine and with static batches?
 
 # %%
 my_times_the_tokens, my_ttft_engine, my_ttft_static = 1.0, 0.0, 0.0  # change all three
 
 # %% [markdown]
-# First, what the simulators say. A step takes as long as a pass for 8 (measured at the top), a slot stands for a place in
-# the batch, and prefill is left out.
+# First, what the simulators say. A step takes as long as a pass for 8 (measured at the top), a slot stands for a place
+# in the batch, and prefill is left out.
 
 # %%
 served = trace[:24]
@@ -605,44 +611,44 @@ figures.show(
 )
 
 # %% [markdown]
-# What the simulators leave out makes all times longer, and those of static batches most: prompts take time too, and in a
-# batch they are padded to the longest, and so are the caches.
+# What the simulators leave out makes all times longer, and those of static batches most: prompts take time too, and in
+# a batch they are padded to the longest, and so are the caches.
 #
-# Look at the columns of the table one by one. **First token:** in the engine a newcomer joins the next pass. In a static
-# batch it waits for the end of a batch that began before it came. **Between tokens:** one at a time nobody shares the pass.
-# Whoever has just one user should not batch; and whoever quotes only this number hides the queue. **Whole answer:** what a
-# user feels; it contains all. Which way was faster in which of them, the lines under the table say.
+# Look at the columns of the table one by one. **First token:** in the engine a newcomer joins the next pass. In a
+# static batch it waits for the end of a batch that began before it came. **Between tokens:** one at a time nobody
+# shares the pass. Whoever has just one user should not batch; and whoever quotes only this number hides the queue.
+# **Whole answer:** what a user feels; it contains all. Which way was faster in which of them, the lines under the table
+# say.
 #
-# One caution about the tokens a second. Where the engine keeps up with the trace, it ends soon after the last request has
-# come, and cannot write more than was asked. If requests came faster, it would write more.
+# One caution about the tokens a second. Where the engine keeps up with the trace, it ends soon after the last request
+# has come, and cannot write more than was asked. If requests came faster, it would write more.
 #
 # ## What counts is what comes in time
 #
-# Tokens a second can be bought with waits: let everybody in, fill every pass, and let them wait. So servers are given goals,
-# say a first token within 200 ms and a token every 30 ms for 90 % of the requests. **Goodput** is the number of requests a
-# second that meet *all* goals
-# ([Zhong 2024](https://arxiv.org/abs/2401.09670)):
+# Tokens a second can be bought with waits: let everybody in, fill every pass, and let them wait. So servers are given
+# goals, say a first token within 200 ms and a token every 30 ms for 90 % of the requests. **Goodput** is the number of
+# requests a second that meet *all* goals ([Zhong 2024](https://arxiv.org/abs/2401.09670)):
 #
 # $$\text{goodput} = \text{requests finished a second} \cdot \text{share of them within every goal}$$
 #
 # **By hand.** 20 requests a second are finished. 80 % have their first token in time, 90 % their gaps, 72 % both. The
 # goodput is 20 · 0.72 = 14.4 a second. (Both shares alone do not tell: at least 70 % meet both, at most 80 %.)
 #
-# Below, 32 requests come all at once, which says how many a second this machine can serve at best. Then the same 32 come by
-# chance, at four shares of that. The goals are set by the machine alone: four times the first token of a request that has
-# the engine for itself, and three times its gap between tokens. (About 20 seconds.)
+# Below, 32 requests come all at once to an engine of 8 places, which says how many a second it can serve. Then they
+# come by chance, at four shares of that. The goals are set by the machine alone: four times the first token of a
+# request that has the engine for itself, and three times its gap between tokens. (About half a minute.)
 #
 # ### Prediction 5
 #
-# At which load is the goodput highest: 0.3, 0.6, 0.9 or 1.2 times what the machine can do?
+# At which load is the goodput highest: 0.4, 0.8, 1.2 or 2 times what the machine can do?
 
 # %%
-my_best_load = 0.3  # change it
+my_best_load = 0.4  # change it
 
 
 # %%
 def serve(requests):
-    return replay_engine("engine", Engine(target, max_running=16, prefix_cache=False), requests)
+    return replay_engine("engine", Engine(target, max_running=8, prefix_cache=False), requests)
 
 
 alone = [serve(all_at_once([a])) for a in trace[:5]]
@@ -652,7 +658,7 @@ at_best = 32 / serve(all_at_once(trace[:32])).seconds
 print(f"goals: first token within {1e3 * goal_ttft:.0f} ms, {1e3 * goal_tpot:.1f} ms a token;", end=" ")
 print(f"all at once {at_best:.1f} requests are served a second")
 told = {}
-for share in tqdm([0.3, 0.6, 0.9, 1.2]):
+for share in tqdm([0.4, 0.8, 1.2, 2.0]):
     r = serve(poisson(share * at_best, 32, seed=3, requests=list(trace)))
     first = [m.ttft_seconds <= goal_ttft for m in r.requests]
     gaps = [m.tpot_seconds <= goal_tpot for m in r.requests]
@@ -685,10 +691,10 @@ figures.show(
 )
 
 # %% [markdown]
-# Requests a second go on rising with the load until all slots are taken. The waits explode before that, as the formula of the
-# queue says, so beyond some load more requests make fewer happy ones. There a server should turn some away, or somebody
-# should buy another. (With 32 requests the top of the curve is told roughly.) Capacity is quoted in goodput: so many requests
-# a second *at these goals*, never tokens a second alone.
+# Requests a second go on rising with the load until all slots are taken. The waits explode before that, as the formula
+# of the queue says, so beyond some load more requests make fewer happy ones. There a server should turn some away, or
+# somebody should buy another. (With 32 requests the top of the curve is told roughly.) Capacity is quoted in goodput:
+# so many requests a second *at these goals*, never tokens a second alone.
 #
 # | lever | TTFT | TPOT | throughput | memory | quality |
 # |---|---|---|---|---|---|
@@ -702,9 +708,9 @@ figures.show(
 # %% [markdown]
 # ## The same with libraries
 #
-# transformers' `generate` runs a static batch: a rectangle of prompts, filled up on the left, until the longest answer is
-# written. vLLM, SGLang and TensorRT-LLM batch continuously, and so does `nanolm serve`. `nanolm bench` replays a trace in
-# these ways side by side.
+# transformers' `generate` runs a static batch: a rectangle of prompts, filled up on the left, until the longest answer
+# is written. vLLM, SGLang and TensorRT-LLM batch continuously, and so does `nanolm serve`. `nanolm bench` replays a
+# trace in these ways side by side.
 #
 # ## The same on a real model
 #
@@ -726,7 +732,8 @@ if real:
 # %% [markdown]
 # ## Common mistakes, and the test that names each
 #
-# - **A batch that ends with its shortest request.** `test_simulate_static_batching_of_4_1_1_1_in_two_slots_takes_5_steps`
+# - **A batch that ends with its shortest request.**
+#   `test_simulate_static_batching_of_4_1_1_1_in_two_slots_takes_5_steps`
 # - **"Continuous" batching that refills when all are done, or one step late.**
 #   `test_simulate_continuous_batching_of_4_1_1_1_in_two_slots_takes_4_steps`
 # - **One list for all rows of the timeline.** The past changes with the present. The same test.
@@ -745,8 +752,8 @@ if real:
 # Do these on paper. Open the answers afterwards. The model is the 8B one from above: 131,072 B a token, 4.48 ms to load
 # the weights, 15 µs of arithmetic a position.
 #
-# **1.** Static batches of 8. Seven answers have 50 tokens, one has 400. Utilisation? How many times the throughput would
-# continuous batching have if the queue never ran empty?
+# **1.** Static batches of 8. Seven answers have 50 tokens, one has 400. Utilisation? How many times the throughput
+# would continuous batching have if the queue never ran empty?
 #
 # <details><summary>Answer</summary>(7 · 50 + 400) / (8 · 400) = 750/3,200 = 23.4 %. Continuous batching keeps all slots
 # at work, so 1/0.234 = 4.3 times.</details>
@@ -758,17 +765,17 @@ if real:
 # 100/6 = 16.7 a second, and the queue grows by 3.3 every second. Half the answers: about 3 s, 60 places suffice. Twice
 # the places: 7.8 s, 20 · 7.8 = 156 of 200: suffices too, if the memory has room for 200 caches.</details>
 #
-# **3.** From which batch on does a pass of the 8B model spend more time on caches than on weights, at 1,024 and at 8,192
-# tokens a request?
+# **3.** From which batch on does a pass of the 8B model spend more time on caches than on weights, at 1,024 and at
+# 8,192 tokens a request?
 #
-# <details><summary>Answer</summary>15 GB / 0.134 GB = 112 requests, and 15/1.074 = 14. With long contexts the weights are
-# shared long before the batch is large, and shrinking the cache (weeks 5 and 9) is what helps.</details>
+# <details><summary>Answer</summary>15 GB / 0.134 GB = 112 requests, and 15/1.074 = 14. With long contexts the weights
+# are shared long before the batch is large, and shrinking the cache (weeks 5 and 9) is what helps.</details>
 #
-# **4.** Prompts of 2,048 tokens, all equal, on the 8B model. How many a second may come so that the mean TTFT stays within
-# 100 ms?
+# **4.** Prompts of 2,048 tokens, all equal, on the 8B model. How many a second may come so that the mean TTFT stays
+# within 100 ms?
 #
-# <details><summary>Answer</summary>d = 2,048 · 15 µs = 30.7 ms. The wait may be 69.3 ms, 4.51 times d/2 = 15.4 ms. ρ/(1 − ρ)
-# = 4.51, so ρ = 0.82, and λ = 0.82/0.0307 = 26.6 a second. At 32 a second TTFT has no bound at all.</details>
+# <details><summary>Answer</summary>d = 2,048 · 15 µs = 30.7 ms. The wait may be 69.3 ms, 4.51 times d/2 = 15.4 ms. ρ/(1
+# − ρ) = 4.51, so ρ = 0.82, and λ = 0.82/0.0307 = 26.6 a second. From 33 a second on TTFT has no bound at all.</details>
 
 # %% [markdown]
 # ## Check yourself
@@ -778,25 +785,24 @@ if real:
 # - The load of prefill goes from 0.8 to 0.9. What happens to the wait?
 # - Two servers write equally many tokens a second. What would you ask before you choose?
 #
-# <details><summary>Short answers</summary>
-# Answers differ in length and requests come at any time; with equal lengths that all arrive together there is nothing to
-# refill. · TPOT grows, throughput grows, the price falls, all ever more slowly, until memory for caches ends. · ρ/(1 − ρ) goes
-# from 4 to 9: more than twice as long. · At which goals for TTFT and TPOT, and which share of the requests meets both: their
-# goodput. </details>
+# <details><summary>Short answers</summary> Answers differ in length and requests come at any time; with equal lengths
+# that all arrive together there is nothing to refill. · TPOT grows, throughput grows, the price falls, all ever more
+# slowly, until memory for caches ends. · ρ/(1 − ρ) goes from 4 to 9: more than twice as long. · At which goals for TTFT
+# and TPOT, and which share of the requests meets both: their goodput. </details>
 
 # %% [markdown]
 # ## What you have now
 #
-# You can compute what a batch of unequal answers wastes, how long a pass of a batch takes and why caches end its growth, and
-# how the wait for the first token grows with the load. The second evening is about memory:
-# [blocks, tables and the scheduler](week06_2_paging.ipynb).
+# You can compute what a batch of unequal answers wastes, how long a pass of a batch takes and why caches end its
+# growth, and how the wait for the first token grows with the load. The second evening is about memory: [blocks, tables
+# and the scheduler](week06_2_paging.ipynb).
 #
 # ## Sources
 #
 # - Yu et al. 2022, [*Orca: a distributed serving system for transformer-based generative
 #   models*](https://www.usenix.org/conference/osdi22/presentation/yu): scheduling pass by pass, selective batching.
-# - Pope et al. 2022, [*Efficiently scaling transformer inference*](https://arxiv.org/abs/2211.05102): what a pass costs, and
-#   how to split a model.
+# - Pope et al. 2022, [*Efficiently scaling transformer inference*](https://arxiv.org/abs/2211.05102): what a pass
+#   costs, and how to split a model.
 # - Zhong et al. 2024, [*DistServe: disaggregating prefill and decoding for goodput-optimized large language model
 #   serving*](https://arxiv.org/abs/2401.09670): goals for TTFT and TPOT, and goodput.
 # - Kleinrock 1975, *Queueing systems, volume 1*, chapter 5: the mean wait of a single server.

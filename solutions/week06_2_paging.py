@@ -9,30 +9,30 @@
 # %% [markdown]
 # # Week 6, second evening · Paging and the scheduler
 #
-# The [first evening](week06_1_batching.ipynb) ended with memory: the cache, not the arithmetic, ends the growth of a batch.
-# This evening you store caches in small blocks, so that more of them fit, and write the scheduler that decides before every
-# pass who runs, who waits and who has to give way. At the end your own scheduler serves a recorded trace, and you watch it
-# do so.
+# The [first evening](week06_1_batching.ipynb) ended with memory: the cache, not the arithmetic, ends the growth of a
+# batch. This evening you store caches in small blocks, so that more of them fit, and write the scheduler that decides
+# before every pass who runs, who waits and who has to give way. At the end your own scheduler serves a recorded trace,
+# and you watch it do so.
 #
 # **After this evening you can**
 #
 # - compute how many requests fit in a memory, with and without paging, and what each wastes;
-# - write the block allocator, the block table with copy on write, and a scheduler: whom to admit, what runs in a pass, whom
-#   to preempt;
+# - write the block allocator, the block table with copy on write, and a scheduler: whom to admit, what runs in a pass,
+#   whom to preempt;
 # - show that a preempted request writes the same text, and that everybody finishes;
 # - read a server's waits: queue, prefill, time per token, and say which knob moves which.
 #
-# **Time:** two hours for the three exercises, forty minutes for the two written questions, an hour and three quarters of
-# reading and measuring. **Needs:** the idea of a KV cache ([week 2](../week02_kv_cache/week02_kv_cache.ipynb)) and of
-# continuous batching (the first evening). No exercise of another notebook has to be solved.
+# **Time:** two hours for the three exercises, forty minutes for the two written questions, an hour and three quarters
+# of reading and measuring. **Needs:** the idea of a KV cache ([week 2](../week02_kv_cache/week02_kv_cache.ipynb)) and
+# of continuous batching (the first evening). No exercise of another notebook has to be solved.
 
 # %% [markdown]
 # ## How to work
 #
-# As on the first evening: run the two set-up cells, write the functions of the cells marked *Exercise*, run the `check(...)`
-# below each. Of an exercise with several methods you can test one at a time, `check("BlockTable.append")`, in a cell of your
-# own. Where an answer is not written yet, the reference does its work in the labs, and the cell says so. Where you see a
-# *Prediction*, write a number down before you run the next cell.
+# As on the first evening: run the two set-up cells, write the functions of the cells marked *Exercise*, run the
+# `check(...)` below each. Of an exercise with several methods you can test one at a time, `check("BlockTable.append")`,
+# in a cell of your own. Where an answer is not written yet, the reference does its work in the labs, and the cell says
+# so. Where you see a *Prediction*, write a number down before you run the next cell.
 #
 # Where a docstring says *Raises*, the message has to name the argument, or use the word that the docstring gives.
 # `require_count(0, n=n)`, which is imported for you, refuses what is no whole number of at least 0, and words it so.
@@ -78,11 +78,11 @@ def new_engine(model=target, **options):
 # %% [markdown]
 # ## The idea in plain words
 #
-# **Loose sheets.** Nobody knows how long an answer will be. A clerk who gives every visitor a bound notebook of 300 pages,
-# because one of them might fill it, soon runs out of shelf. Give out loose sheets instead, one at a time, from one stack,
-# and write on an index card which sheets belong to whom, in order. That is **paging**: the sheets are the cache's **blocks**,
-# the index card is a **block table**. Two visitors whose notes begin alike can even share sheets, until one of them wants to
-# write on a shared one and copies it first.
+# **Loose sheets.** Nobody knows how long an answer will be. A clerk who gives every visitor a bound notebook of 300
+# pages, because one of them might fill it, soon runs out of shelf. Give out loose sheets instead, one at a time, from
+# one stack, and write on an index card which sheets belong to whom, in order. That is **paging**: the sheets are the
+# cache's **blocks**, the index card is a **block table**. Two visitors whose notes begin alike can even share sheets,
+# until one of them wants to write on a shared one and copies it first.
 
 # %% [markdown]
 # ### The legend
@@ -97,31 +97,32 @@ def new_engine(model=target, **options):
 # | M, X, μ | the longest text allowed, a text's length, its mean | |
 # | K, H | key/value heads, numbers in a head | |
 #
-# GB is 10⁹ bytes. A **pass** is one run of the model, in which everybody who runs has a part. **TTFT** is the time to the
-# first token, **TPOT** the time per output token after it.
+# GB is 10⁹ bytes. A **pass** is one run of the model, in which everybody who runs has a part. **TTFT** is the time to
+# the first token, **TPOT** the time per output token after it.
 
 # %% [markdown]
 # ## Two ways to keep a cache
 #
 # **Reservation.** When a request starts, nobody knows how long it gets. A tensor wants its place in one piece, so early
-# servers reserved room for the longest text allowed. Three things are lost: what is reserved for tokens not *yet* written;
-# what is reserved for tokens that are *never* written; and the holes *between* reservations that are too small for another.
-# The first two lie inside what somebody holds and are called **internal fragmentation**, the holes between are
-# **external fragmentation**.
+# servers reserved room for the longest text allowed. Three things are lost: what is reserved for tokens not *yet*
+# written; what is reserved for tokens that are *never* written; and the holes *between* reservations that are too small
+# for another. The first two lie inside what somebody holds and are called **internal fragmentation**, the holes between
+# are **external fragmentation**.
 #
 # With an average of 1,000 tokens and reservations for 8,192, the share in use is at most 1,000/8,192 = 12 %.
 #
-# **Paging.** The memory is cut into blocks of g positions. A request gets a block when a position has to go into it. Blocks
-# of one request can lie anywhere. What is left of internal fragmentation is the empty part of each request's last block: at
-# most g − 1 positions, and about (g − 1)/2 on average. External fragmentation is gone, since all blocks are equal.
+# **Paging.** The memory is cut into blocks of g positions. A request gets a block when a position has to go into it.
+# Blocks of one request can lie anywhere. What is left of internal fragmentation is the empty part of each request's
+# last block: at most g − 1 positions, and about (g − 1)/2 on average. External fragmentation is gone, since all blocks
+# are equal.
 #
 # $$\text{blocks}(S) = \left\lceil \frac{S}{g} \right\rceil \qquad \text{place}(p) = g \cdot \text{table}\!\left[\left\lfloor \frac{p}{g} \right\rfloor\right] + p \bmod g$$
 #
 # The pool's places are numbered through, block after block. (The function is called `slot_mapping`, as in vLLM.)
 #
-# **By hand.** Blocks of g = 4. A request holds the blocks 7, 2, 5, in this order, and has 10 positions. Where is position
-# 9? 9 // 4 = 2, the third block, which is block 5; 9 mod 4 = 1, the second place in it. So place 4 · 5 + 1 = **21**. Position
-# 0 is in place 28, position 5 in place 9. The table is what keeps the order; the numbers need none.
+# **By hand.** Blocks of g = 4. A request holds the blocks 7, 2, 5, in this order, and has 10 positions. Where is
+# position 9? 9 // 4 = 2, the third block, which is block 5; 9 mod 4 = 1, the second place in it. So place 4 · 5 + 1 =
+# **21**. Position 0 is in place 28, position 5 in place 9. The table is what keeps the order; the numbers need none.
 
 # %%
 fig, ax = figures.figure(6.4, 2.6)
@@ -151,12 +152,12 @@ figures.show(
 # %% [markdown]
 # How does attention find its way? It reads the table. On a GPU a kernel follows it block by block
 # ([`nanolm/kernels/triton_paged.py`](../../nanolm/kernels/triton_paged.py)); on a CPU
-# [`nanolm/paging/paged_cache.py`](../../nanolm/paging/paged_cache.py) gathers the blocks first, for requests of about one
-# length together. Masks and positions are as before: paging moves numbers, it changes none.
+# [`nanolm/paging/paged_cache.py`](../../nanolm/paging/paged_cache.py) gathers the blocks first, for requests of about
+# one length together. Masks and positions are as before: paging moves numbers, it changes none.
 #
-# The books are in [`nanolm/paging/blocks.py`](../../nanolm/paging/blocks.py), without a single tensor. First the stack of free
-# sheets. A block may have several **holders** (you will soon see who), so each has a count of references. 0 references: it is
-# free.
+# The books are in [`nanolm/paging/blocks.py`](../../nanolm/paging/blocks.py), without a single tensor. First the stack
+# of free sheets. A block may have several **holders** (you will soon see who), so each has a count of references. 0
+# references: it is free.
 
 # %%
 from nanolm.paging import BlockAllocator  # exercise: allocate, share, free
@@ -167,15 +168,16 @@ from nanolm.paging import BlockAllocator  # exercise: allocate, share, free
 #   block survives its first holder, a free block can be neither shared nor freed, and a refusal changes nothing.
 # why: A block given to two requests mixes their texts, without any error. A block never given back is memory lost until
 #   restart.
-# hint: A block returns to the stack when its last holder has gone, not before; and a number outside the pool must be refused,
-#   which `self._references[-1]` does not do. // `self._free` is a list used as a stack, `self._references` counts the holders
-#   of each block; `self.references(block)` reads the count and refuses what is no block. Refuse first, change afterwards.
+# hint: A block returns to the stack when its last holder has gone, not before; and a number outside the pool must be
+#   refused, which `self._references[-1]` does not do. // `self._free` is a list used as a stack, `self._references`
+#   counts the holders of each block; `self.references(block)` reads the count and refuses what is no block. Refuse
+#   first, change afterwards.
 
 # %% [markdown]
 # Now the index card. `append(n)` reserves n more positions, and there is one subtlety.
 #
-# Sometimes a text is to be continued in several ways: four answers to one question, an attempt and its retry,
-# or a *beam search*, which writes several candidates on and keeps the likeliest. To **fork** a table is to make a second one
+# Sometimes a text is to be continued in several ways: four answers to one question, an attempt and its retry, or a
+# *beam search*, which writes several candidates on and keeps the likeliest. To **fork** a table is to make a second one
 # over the *same* blocks; each has one more holder. Nothing is copied, as long as both only read. What happens when they
 # write? Take blocks of 4, and two tables of 6 positions over blocks 0 and 1:
 #
@@ -185,9 +187,9 @@ from nanolm.paging import BlockAllocator  # exercise: allocate, share, free
 # | the twin appends position 6: it falls into block 1, which others read | 0, **2** (block 1 is copied to 2) | 0, 1 | 2, 1, 1 |
 # | the original appends position 6: block 1 has one holder again | 0, 2 | 0, 1 (no copy) | 2, 1, 1 |
 #
-# This is **copy on write**. Block 0 is full, so nobody will write into it, and it stays shared to the end. Only a *partly
-# filled last* block is ever copied. `append` returns the copies to make, as pairs (from, to); whoever has the tensors makes
-# them.
+# This is **copy on write**. Block 0 is full, so nobody will write into it, and it stays shared to the end. Only a
+# *partly filled last* block is ever copied. `append` returns the copies to make, as pairs (from, to); whoever has the
+# tensors makes them.
 #
 # Given: `blocks_needed(n)`, the free blocks that `append(n)` takes in all, that for a copy included; `_must_copy(n)`,
 # whether the first of n new positions falls into a block that others hold too.
@@ -197,16 +199,16 @@ from nanolm.paging import BlockTable  # exercise: slot_mapping, append, fork
 # points: 8
 # minutes: 30
 # difficulty: 3
-# tested: Places of a scattered table, of blocks of one, and positions that are not reserved. Append: a block when the last
-#   one is full and not before, many positions at once, copy on write and who keeps which block, no copy behind a full
-#   block or for nothing, and a table unchanged when there is no room. Fork: every block shared, none copied, a list of
-#   its own.
+# tested: Places of a scattered table, of blocks of one, and positions that are not reserved. Append: a block when the
+#   last one is full and not before, many positions at once, copy on write and who keeps which block, no copy behind a
+#   full block or for nothing, and a table unchanged when there is no room. Fork: every block shared, none copied, a
+#   list of its own.
 # why: This is the page table of PagedAttention. `append` runs for every request in every pass.
-# hint: A table that could not be served must be as before, so ask before you take. The copy is one of the blocks that are
-#   needed, and the shared block loses one holder, not all. // append: compare `blocks_needed(n)` with what is free; then the
-#   copy, if `_must_copy(n)`: a block of your own in the place of the last one, whose reference you give back; then as many new
-#   blocks as the new length needs. fork: `share` each block, and a list of its own. slot_mapping: the formula above, position
-#   by position.
+# hint: A table that could not be served must be as before, so ask before you take. The copy is one of the blocks that
+#   are needed, and the shared block loses one holder, not all. // append: compare `blocks_needed(n)` with what is free;
+#   then the copy, if `_must_copy(n)`: a block of your own in the place of the last one, whose reference you give back;
+#   then as many new blocks as the new length needs. fork: `share` each block, and a list of its own. slot_mapping: the
+#   formula above, position by position.
 
 # %% [markdown]
 # Two requests, a fork and a copy, in *your* tables. Below, a box is a block, a bar in it how much of it is filled.
@@ -234,22 +236,30 @@ def draw_pool(allocator, tables, block_size, title=""):
 
 
 # %%
-pool = BlockAllocator(8)
-a, b = BlockTable(pool, 4), BlockTable(pool, 4)
-for n_a, n_b in ((3, 2), (3, 5), (0, 2)):  # they grow in turns, so their blocks lie mixed
-    a.append(n_a)
-    b.append(n_b)
-twin = a.fork()
+def grown_in_turns():
+    """A pool of eight blocks, two tables that have grown in turns, and a fork of the first."""
+    pool = BlockAllocator(8)
+    a, b = BlockTable(pool, 4), BlockTable(pool, 4)
+    for n_a, n_b in ((3, 2), (3, 5), (0, 2)):  # so their blocks lie mixed
+        a.append(n_a)
+        b.append(n_b)
+    return pool, {"a": a, "b": b, "twin": a.fork()}
+
+
+before, tables = grown_in_turns()
+print(f"positions 0 to 5 of a are in places {tables['a'].slot_mapping(0, 6)}")
+after, written = grown_in_turns()
+print(f"the twin appends one position; to copy: {written['twin'].append(1)}")
+print(f"a appends one position; to copy: {written['a'].append(1)}")
+
+# %%
 figures.show(
-    draw_pool(pool, {"a": a, "b": b, "twin": twin}, 4, "after the fork"),
+    draw_pool(before, tables, 4, "after the fork"),
     "Eight blocks. a and twin share two blocks, orange, the second half full. b has three blocks of its own, one "
     "partly filled. The blocks of a and b lie mixed. Three are free.",
 )
-print(f"positions 0 to 5 of a are in places {a.slot_mapping(0, 6)}")
-print(f"the twin appends one position; to copy: {twin.append(1)}")
-print(f"a appends one position; to copy: {a.append(1)}")
 figures.show(
-    draw_pool(pool, {"a": a, "b": b, "twin": twin}, 4, "after both have written"),
+    draw_pool(after, written, 4, "after both have written"),
     "a and twin still share their first block; each now has a second block of its own, three quarters full. Two "
     "blocks are free.",
 )
@@ -261,26 +271,26 @@ figures.show(
 # %%
 blocks, store = BlockAllocator(12), PagedKVCache(config, n_blocks=12, block_size=4)
 first, second = BlockTable(blocks, 4), BlockTable(blocks, 4)
-written = {0: [], 1: []}
+kept = {0: [], 1: []}
 for n in (3, 5, 1, 4):
     for which, table in enumerate((first, second)):
         start = table.length
         table.append(n)
         k, v = torch.randn(2, config.n_kv_heads, n, config.head_dim)
         store.write(0, k, v, torch.tensor(table.slot_mapping(start, table.length)))
-        written[which].append(k)
+        kept[which].append(k)
 rows = torch.tensor([first.blocks, second.blocks])
 keys, _ = store.read(0, rows)  # (B, K, S, H)
 for which, table in enumerate((first, second)):
-    same = torch.equal(keys[which, :, : table.length], torch.cat(written[which], dim=1))
+    same = torch.equal(keys[which, :, : table.length], torch.cat(kept[which], dim=1))
     print(f"blocks {table.blocks}: {table.length} positions come back in order: {same}")
 
 # %% [markdown]
 # ## Sizing: by the mean or by the tail?
 #
 # How many requests may run at once? Suppose the pool has room for 20,000 positions, and texts have lengths as users'
-# texts do: many short ones and a few very long. If you divide by the mean length, the pool is just full *on average*. In
-# every group of requests that is longer than average, it is too small.
+# texts do: many short ones and a few very long. If you divide by the mean length, the pool is just full *on average*.
+# In every group of requests that is longer than average, it is too small.
 #
 # ### Prediction 1
 #
@@ -324,22 +334,23 @@ figures.show(
 
 # %% [markdown]
 # This is the classical failure: **out of memory only when several long requests meet.** No test with typical prompts
-# finds it. So size with the length that 95 % stay below (p95), the batch that you want, and 10 to 20 % headroom, and let
-# the server do something sensible in the remaining cases. What is sensible? Nobody's work should be lost, and nobody
-# should wait for ever. That is the scheduler's business.
+# finds it. So size with the length that 95 % stay below (p95), the batch that you want, and 10 to 20 % headroom, and
+# let the server do something sensible in the remaining cases. What is sensible? Nobody's work should be lost, and
+# nobody should wait for ever. That is the scheduler's business.
 
 # %% [markdown]
 # ## The scheduler
 #
 # Every request is the same thing at every time: a list of tokens of which the first `n_computed` are in the cache. The
 # others are *pending*. A prompt has many pending tokens, a decoding request has one. So prefill, prefill in chunks,
-# decoding and "begin again after a loss" are **one rule: run pending tokens, as many as the budget of the pass allows.**
+# decoding and "begin again after a loss" are **one rule: run pending tokens, as many as the budget of the pass
+# allows.**
 #
 # The budget, `max_tokens_per_step`, bounds the length of a pass, since everybody in it waits for all of it. Decoding
 # requests come first, with one token each. What is left goes to prompts, in pieces if need be: **chunked prefill**
 # ([Agrawal 2023](https://arxiv.org/abs/2308.16369)). All tokens of a pass lie one behind the other in one row
-# ([`nanolm/varlen/varlen_batch.py`](../../nanolm/varlen/varlen_batch.py): a batch of variable lengths), so a prompt's chunk
-# and others' single tokens share one loading of the weights.
+# ([`nanolm/varlen/varlen_batch.py`](../../nanolm/varlen/varlen_batch.py): a batch of variable lengths), so a prompt's
+# chunk and others' single tokens share one loading of the weights.
 #
 # **By hand.** A budget of 8 tokens a pass. a has a prompt of 5, b one of 9, both want 3 tokens.
 #
@@ -350,27 +361,29 @@ figures.show(
 # | 3 | 1 | 1 | a's third token: done. b's second |
 # | 4 | | 1 | b's third: done |
 #
-# a needed 5 + 2 = 7 positions, not 8: the last token is written and never run. TTFT of b: two passes. Had b been admitted
-# only when a was done, it would have been five: three of a's, one for 8 tokens of b's prompt, one for the last.
+# a needed 5 + 2 = 7 positions, not 8: the last token is written and never run. TTFT of b: two passes. Had b been
+# admitted only when a was done, it would have been five: three of a's, one for 8 tokens of b's prompt, one for the
+# last.
 #
-# **Admission.** Strictly in the order of the queue. If the first in the queue does not fit, nobody behind it overtakes, or a
-# long request would wait for ever on a busy server. It fits if there are blocks for *all* its pending tokens, although
-# only a chunk runs in this pass: half a prompt is of no use to anybody. Nothing is held for the answer. That is the
-# bet of paging: not all will be long at once.
+# **Admission.** Strictly in the order of the queue. If the first in the queue does not fit, nobody behind it overtakes,
+# or a long request would wait for ever on a busy server. It fits if there are blocks for *all* its pending tokens,
+# although only a chunk runs in this pass: half a prompt is of no use to anybody. Nothing is held for the answer. That
+# is the bet of paging: not all will be long at once.
 #
 # **Preemption.** Sometimes the bet is lost: a decoding request needs a block and none is free. Then the one that *came
 # last* is **preempted**. Its blocks are taken, its tokens are kept, and it waits *before* everybody else. When there is
-# room, it runs all its tokens again as if they were a prompt, the tokens of its own answer among them. Its text goes on as if
-# nothing had happened. For a *prompt* nobody is preempted: it runs as far as there are blocks, and waits.
+# room, it runs all its tokens again as if they were a prompt, the tokens of its own answer among them. Its text goes on
+# as if nothing had happened. For a *prompt* nobody is preempted: it runs as far as there are blocks, and waits.
 #
-# **A pass** is planned in four steps, each with what the budget has left: who decodes; a short newcomer; prompts that have
-# begun; other newcomers. The second step is for fairness: with `max_overtakes` above 0 a prompt that is shorter than all that
-# run may go before them, and prompts share what they get, half for the oldest, the rest for the shortest first. So a question
-# of one line does not wait for a document. With 0, as in the labs below, prompts run in order.
+# **A pass** is planned in four steps, each with what the budget has left: who decodes; a short newcomer; prompts that
+# have begun; other newcomers. The second step is for fairness: with `max_overtakes` above 0 a prompt that is shorter
+# than all that run may go before them, and prompts share what they get, half for the oldest, the rest for the shortest
+# first. So a question of one line does not wait for a document. With 0, as in the labs below, prompts run in order.
 #
-# A request's fields: `n_pending` (tokens to run, drafted ones of [week 4](../week04_speculative/week04_speculative.ipynb)
-# included), `is_decoding` (only its newest token has not run), `table`, `n_preemptions`, and `draft`, a list of drafted tokens,
-# empty where nothing drafts. Given, in the class below:
+# A request's fields: `n_pending` (tokens to run, drafted ones of
+# [week 4](../week04_speculative/week04_speculative.ipynb) included), `is_decoding` (only its newest token has not run),
+# `table`, `n_preemptions`, and `draft`, a list of drafted tokens, empty where nothing drafts. Given, in the class
+# below:
 #
 # | helper | what it does |
 # |---|---|
@@ -390,26 +403,27 @@ from nanolm.engine import Scheduler  # exercise: admit, preempt, schedule
 # points: 14
 # minutes: 75
 # difficulty: 3
-# tested: Admit: order, no overtaking, room for the whole prompt to the last block, blocks taken earlier in the same pass,
-#   the budget for all newcomers together, max_running. Preempt: blocks and tokens, the place in the queue, the draft, shared
-#   blocks. Schedule: who decodes comes first, drafts, the budget to the last token, chunks and shares, newcomers last and
-#   never after a preemption, nobody twice, nobody with nothing, no empty pass.
-# why: These three decide who waits. A mistake here is a server that hangs under load, or serves one user twice and another
-#   never.
-# hint: Who is preempted for another's block is gone from `self.running` while you go through it, and must not run in this pass;
-#   who was admitted in this pass is in `self.running`, and must not run twice. // admit: a loop while somebody waits, a place is
-#   free and budget is left; look at the first, and if it cannot begin, end; only then move it, and lower the budget.
-#   preempt is five lines; `appendleft` is the important one. schedule: go through a copy of those who decode, each with what
-#   `_make_room` allows of its pending tokens; then step by step as the docstring numbers them; lower the budget by what
-#   `_run` returns. What is in the plan at the end decides whether you return it or `_again`.
+# tested: Admit: order, no overtaking, room for the whole prompt to the last block, blocks taken earlier in the same
+#   pass, the budget for all newcomers together, max_running. Preempt: blocks and tokens, the place in the queue, the
+#   draft, shared blocks. Schedule: who decodes comes first, drafts, the budget to the last token, chunks and shares,
+#   newcomers last and never after a preemption, nobody twice, nobody with nothing, no empty pass.
+# why: These three decide who waits. A mistake here is a server that hangs under load, or serves one user twice and
+#   another never.
+# hint: Who is preempted for another's block is gone from `self.running` while you go through it, and must not run in
+#   this pass; who was admitted in this pass is in `self.running`, and must not run twice. // admit: a loop while
+#   somebody waits, a place is free and budget is left; look at the first, and if it cannot begin, end; only then move
+#   it, and lower the budget. preempt is five lines; `appendleft` is the important one. schedule: go through a copy of
+#   those who decode, each with what `_make_room` allows of its pending tokens; then step by step as the docstring
+#   numbers them; lower the budget by what `_run` returns. What is in the plan at the end decides whether you return it
+#   or `_again`.
 
 # %% [markdown]
 # ## Your parts in the engine
 #
 # [`nanolm/engine/engine.py`](../../nanolm/engine/engine.py) is the whole server in one method: `step` schedules a pass
-# (`scheduler.schedule`), lets [`model_runner.py`](../../nanolm/engine/model_runner.py) compute it, and gives every request its
-# tokens. It looks into neither the scheduler nor the tables. `your_engine` puts your answers there for the length of a
-# `with`: from here on every token is served by *your* `schedule`, on *your* tables, out of *your* pool.
+# (`scheduler.schedule`), lets [`model_runner.py`](../../nanolm/engine/model_runner.py) compute it, and gives every
+# request its tokens. It looks into neither the scheduler nor the tables. `your_engine` puts your answers there for the
+# length of a `with`: from here on every token is served by *your* `schedule`, on *your* tables, out of *your* pool.
 
 # %%
 # The schedule from above: prompts of 5 and 9 tokens, three new ones each, 8 tokens a pass.
@@ -430,8 +444,8 @@ print(", ".join(f"{part.name} ran {part.calls} times" for part in parts))
 # ### The same request alone and with others
 #
 # What a request gets must not depend on who else is served. To see it, make life hard: a pool of 24 blocks for ten
-# requests, chunks of at most 48 tokens a pass. In float64, so that no rounding can decide between two tokens, and with the
-# smaller model: the scheduler never looks at the model, and it is done sooner.
+# requests, chunks of at most 48 tokens a pass. In float64, so that no rounding can decide between two tokens, and with
+# the smaller model: the scheduler never looks at the model, and it is done sooner.
 
 # %%
 ten = trace[:10]
@@ -465,8 +479,8 @@ for name, model in (("float32", target), ("float64", copy.deepcopy(target).doubl
     print(f"{name}: logits of one request in larger batches differ by at most {off:.1e}")
 
 # %% [markdown]
-# (0 is possible: it depends on the processor and its library.) [Week 3](../week03_sampling/week03_sampling.ipynb) shows what such bits do to a text at temperature 0,
-# and what it costs to rule them out.
+# (0 is possible: it depends on the processor and its library.) [Week 3](../week03_sampling/week03_sampling.ipynb) shows
+# what such bits do to a text at temperature 0, and what it costs to rule them out.
 
 # %% [markdown]
 # ## Reservation against paging: how many fit?
@@ -476,8 +490,8 @@ for name, model in (("float32", target), ("float64", copy.deepcopy(target).doubl
 #
 # ### Prediction 2
 #
-# All 64 requests come at once. How many run at the same time, with reservation and with paging? For paging, compute with
-# the mean text at half of its answer.
+# All 64 requests come at once. How many run at the same time, with reservation and with paging? For paging, compute
+# with the mean text at half of its answer.
 
 # %%
 my_running_reserved, my_running_paged = 0, 0  # change both
@@ -537,30 +551,30 @@ figures.show(
 )
 
 # %% [markdown]
-# The same memory, several times the requests in a pass, and so fewer passes. (How much faster that is depends on what a pass
-# costs: here much of it is the engine's own work; with a larger model it is the model's.) What is left unused with paging are
-# the ends of last blocks and now and then a few blocks, too few for the next in the queue. And there is a price in the
-# last column: admission fills the pool with fresh, short texts, and then they all grow. So blocks run out, and some
-# request is preempted.
+# The same memory, several times the requests in a pass, and so fewer passes. (How much faster that is depends on what a
+# pass costs: here much of it is the engine's own work; with a larger model it is the model's.) What is left unused with
+# paging are the ends of last blocks and now and then a few blocks, too few for the next in the queue. And there is a
+# price in the last column: admission fills the pool with fresh, short texts, and then they all grow. So blocks run out,
+# and some request is preempted.
 
 # %% [markdown]
 # ## What preemption costs
 #
-# A preempted request runs its tokens twice. Nothing else is lost. A request needs prompt + answer − 1 positions; what is
-# run beyond that is the price. How high is it?
+# A preempted request runs its tokens twice. Nothing else is lost. A request needs prompt + answer − 1 positions; what
+# is run beyond that is the price. How high is it?
 #
 # ### Prediction 3
 #
-# The sixteen requests of the trace with the longest answers come at once. Complete, they need 127 blocks. With 48 blocks,
-# what share of the positions is run twice? And how many more passes does it take than with enough blocks?
+# The sixteen requests of the trace with the longest answers come at once. Complete, they need 127 blocks. With 48
+# blocks, what share of the positions is run twice? And how many more passes does it take than with enough blocks?
 
 # %%
 my_share_run_twice, my_share_more_passes = 0.0, 0.0  # change both
 
 # %% [markdown]
-# Each size of the pool is served twice, without and with **a reserve**: blocks that newcomers leave free, as far as those who
-# run may still need them for their answers. `Engine` keeps a quarter of the pool back unless told otherwise. (About half a
-# minute.)
+# Each size of the pool is served twice, without and with **a reserve of blocks** that newcomers leave free, as far as
+# those who run may still need them for their answers. `Engine` keeps a quarter of the pool back unless told otherwise.
+# (About half a minute.)
 
 # %%
 sixteen = all_at_once(sorted(trace, key=lambda a: -a.n_output_tokens)[:16])
@@ -604,29 +618,30 @@ figures.show(
 )
 
 # %% [markdown]
-# (In float64 nothing here depends on your machine.) Two things to see. Without a reserve, in every pool that is clearly too
-# small, a third or more of the positions are run twice: admission fills the pool with fresh, short texts, all of them grow,
-# and the last to come is preempted, often more than once. And still it takes hardly more passes down to half of what is
-# needed: what has to run again runs *as a prompt*, many tokens in a pass that loads the weights anyway. Only below that the
-# passes grow in number, and for another reason: fewer requests run side by side.
+# (In float64 nothing here depends on your machine.) Two things to see. Without a reserve, in every pool that is clearly
+# too small, a third or more of the positions are run twice: admission fills the pool with fresh, short texts, all of
+# them grow, and the last to come is preempted, often more than once. And still it takes hardly more passes down to half
+# of what is needed: what has to run again runs *as a prompt*, many tokens in a pass that loads the weights anyway. Only
+# below that the passes grow in number, and for another reason: fewer requests run side by side.
 #
-# Each preemption is a gap in somebody's text, though. A server that preempts all the time has admitted too many. The reserve
-# trades: fewer gaps, and fewer requests side by side. vLLM calls its share a *watermark* and keeps one hundredth, SGLang
-# estimates how long answers will get and corrects itself. Instead of computing again, a server can also copy the blocks to
-# CPU memory and back (*swapping*). Which is faster is a matter of two numbers, and
+# Each preemption is a gap in somebody's text, though. A server that preempts all the time has admitted too many. The
+# reserve trades: fewer gaps, and fewer requests side by side. vLLM calls its share a *watermark* and keeps one
+# hundredth, SGLang estimates how long answers will get and corrects itself. Instead of computing again, a server can
+# also copy the blocks to CPU memory and back (*swapping*). Which is faster is a matter of two numbers, and
 # [week 7](../week07_prompt_caching/week07_prompt_caching.ipynb) measures them. There a **prefix cache** also keeps the blocks
 # that somebody gave up, as long as nobody needs them, and finds equal beginnings of prompts.
 
 # %% [markdown]
 # ## Chunked prefill: who waits for a long prompt?
 #
-# Eight requests decode. Then a prompt of 1,000 tokens arrives. If it may run in one pass, all eight wait for that pass. In
-# chunks of 64 tokens a pass (8 of which go to the decoding requests), everybody's passes are short, but the newcomer needs
-# eighteen of them.
+# Eight requests decode. Then a prompt of 1,000 tokens arrives. If it may run in one pass, all eight wait for that pass.
+# In chunks of 64 tokens a pass (8 of which go to the decoding requests), everybody's passes are short, but the newcomer
+# needs eighteen of them.
 #
 # ### Prediction 4
 #
-# By what factor is the longest wait between two tokens of the decoding requests longer with a budget of 1,024 than with 64?
+# By what factor is the longest wait between two tokens of the decoding requests longer with a budget of 1,024 than with
+# 64?
 
 # %%
 my_factor_of_longest_wait = 1.0  # change it
@@ -692,8 +707,8 @@ figures.show(
 # %% [markdown]
 # A dot is a pass, and its height is the wait for a token of every decoding request. Triangles mark the newcomer's first
 # token. In red a text that was flowing stops for a moment, in blue it flows on, a little slower. The price is the
-# newcomer's: with small chunks each pass loads the weights (here: starts its operations) for few tokens. In between there
-# is a budget that gives nearly all of both. On a GPU it lies near the ridge point of
+# newcomer's: with small chunks each pass loads the weights (here: starts its operations) for few tokens. In between
+# there is a budget that gives nearly all of both. On a GPU it lies near the ridge point of
 # [week 1](../week01_prefill_decode/week01_prefill_decode.ipynb), a few hundred to a few thousand tokens, where a pass just
 # begins to be bound by arithmetic.
 
@@ -705,8 +720,8 @@ figures.show(
 #
 # **By hand.** The longest prompt of the trace has 193 tokens; each continuation has 40 new ones, of which the last is
 # never run: 232 positions, 15 blocks of 16. Four separate requests: 60 blocks. Forked: the 12 full blocks of the prompt
-# are shared. The 13th holds a single position when they part, so each gets its own copy to write in. At the end each has
-# 15 − 12 = 3 blocks of its own: 12 + 4 · 3 = **24**.
+# are shared. The 13th holds a single position when they part, so each gets its own copy to write in. At the end each
+# has 15 − 12 = 3 blocks of its own: 12 + 4 · 3 = **24**.
 
 # %%
 prompt = max((a.prompt for a in trace), key=len)
@@ -749,8 +764,8 @@ figures.show(
 )
 
 # %% [markdown]
-# The distance between the lines is 12 full blocks, three times over: the prompt's, which four requests on their own keep
-# four times. Each step upwards is the pass in which all four need a new block.
+# The distance between the lines is 12 full blocks, three times over: the prompt's, which four requests on their own
+# keep four times. Each step upwards is the pass in which all four need a new block.
 #
 # ## Watch it serve
 #
@@ -823,8 +838,8 @@ print(
 print(f"{m.n_preemptions} preemptions, {m.own_share:.0%} of the time outside the model")
 
 # %% [markdown]
-# The upper pictures were drawn while the engine ran, the lowest one is the last. Where orange is above zero, requests wait;
-# look whether the pool is full then (memory makes them wait), or 32 run (places do). A red mark is a preemption.
+# The upper pictures were drawn while the engine ran, the lowest one is the last. Where orange is above zero, requests
+# wait; look whether the pool is full then (memory makes them wait), or 32 run (places do). A red mark is a preemption.
 #
 # ## TTFT, in parts
 #
@@ -852,8 +867,8 @@ figures.show(
 )
 
 # %% [markdown]
-# A user who complains of a slow start may suffer from either, and the remedies have nothing in common: for the queue more
-# memory, smaller caches or more machines; for prefill shorter prompts or a prefix cache (week 7).
+# A user who complains of a slow start may suffer from either, and the remedies have nothing in common: for the queue
+# more memory, smaller caches or more machines; for prefill shorter prompts or a prefix cache (week 7).
 #
 # | lever | TTFT | TPOT | throughput | memory | quality |
 # |---|---|---|---|---|---|
@@ -865,33 +880,33 @@ figures.show(
 # %% [markdown]
 # ## Depth: what else a scheduler may do
 #
-# **Order.** First come, first served is fair and blind: one short question waits for every long prompt before it. *Shortest
-# first* would lower the mean wait, but long ones starve. `Engine` takes a rule between the two
-# ([`nanolm/engine/admission.py`](../../nanolm/engine/admission.py)): of the tokens that prompts get in a pass, half are the
-# oldest's and the rest go to the shortest first; and of those who wait, one that is short (a quarter of the first one's
-# length, or less) may be put before the first, but nobody is overtaken more than four times. So the wait of everybody is
-# bounded. Priorities, or a fair share for each customer, are common in practice: the queue is then sorted by something other
-# than arrival, and everything else stays.
+# **Order.** First come, first served is fair and blind: one short question waits for every long prompt before it.
+# *Shortest first* would lower the mean wait, but long ones starve. `Engine` takes a rule between the two
+# ([`nanolm/engine/admission.py`](../../nanolm/engine/admission.py)): of the tokens that prompts get in a pass, half are
+# the oldest's and the rest go to the shortest first; and of those who wait, one that is short (a quarter of the first
+# one's length, or less) may be put before the first, but nobody is overtaken more than four times. So the wait of
+# everybody is bounded. Priorities, or a fair share for each customer, are common in practice: the queue is then sorted
+# by something other than arrival, and everything else stays.
 #
-# **Groups by length.** Requests of about one length are attended together, since a rectangle of blocks is as wide as its
-# longest row.
+# **Groups by length.** Requests of about one length are attended together, since a rectangle of blocks is as wide as
+# its longest row.
 #
 # **Machines of their own for prefill.** Instead of mixing chunks into passes, some servers run prompts on some machines
-# and writing on others, and send the caches across (*disaggregation*). Then no decoding request ever waits for a prompt.
-# Chunks are the remedy within one machine.
+# and writing on others, and send the caches across (*disaggregation*). Then no decoding request ever waits for a
+# prompt. Chunks are the remedy within one machine.
 #
 # **Tensor parallelism.** A model that is too large for one GPU is split across several, every matrix in parts. Of four
 # GPUs each then reads a quarter of the weights *and* of the caches, so TPOT falls, and the pools add up to one. Two
 # exchanges a layer are the price.
 #
-# **Block size.** Small blocks waste less at the end and share more finely; large ones need shorter tables and are read in
-# longer stretches. 16 is a usual choice.
+# **Block size.** Small blocks waste less at the end and share more finely; large ones need shorter tables and are read
+# in longer stretches. 16 is a usual choice.
 
 # %% [markdown]
 # ## The same with libraries
 #
-# transformers' `generate` runs a static batch: a rectangle of prompts, filled up on the left, until the longest answer is
-# done. Its texts against your engine's (some seconds, most of them for the import):
+# transformers' `generate` runs a static batch: a rectangle of prompts, filled up on the left, until the longest answer
+# is done. Its texts against your engine's (some seconds, most of them for the import):
 
 # %%
 import importlib.util
@@ -979,8 +994,8 @@ else:
 # %% [markdown]
 # ## The same on a real model
 #
-# SmolLM2-135M, if it is installed here. A cache of 60 MB, and eight prompts with answers of 12 tokens: how many run at once
-# with reservations for 512 positions, and how many on your tables? (About half a minute.)
+# SmolLM2-135M, if it is installed here. A cache of 60 MB, and eight prompts with answers of 12 tokens: how many run at
+# once with reservations for 512 positions, and how many on your tables? (About half a minute.)
 
 # %%
 from course.lab.real_model import real_model
@@ -1037,49 +1052,51 @@ if real:
 # %% [markdown]
 # ## Back of the envelope
 #
-# Do these on paper. Open the answers afterwards. The model is the 8B one of the first evening: 131,072 B a token, 4.48 ms to
-# load the weights, 15 µs of arithmetic a position.
+# Do these on paper. Open the answers afterwards. The model is the 8B one of the first evening: 131,072 B a token, 4.48
+# ms to load the weights, 15 µs of arithmetic a position.
 #
 # **1.** 80 GB, 16 GB of weights, 10 % of the rest kept free. How many requests run at once with reservations for 8,192
 # tokens, and how many with paging, if texts have 1,000 tokens on average? What share of the reservations is wasted, and
 # what share of the blocks of 16?
 #
-# <details><summary>Answer</summary>57.6 GB. Reserved: 8,192 · 131,072 B = 1.074 GB each, 53 requests. Paged: 131 MB each,
-# 439 on average. Wasted: 1 − 1,000/8,192 = 88 %, against about half a block, (16 − 1)/2 = 7.5 positions of 1,007.5, so
-# 0.7 %.</details>
+# <details><summary>Answer</summary>57.6 GB. Reserved: 8,192 · 131,072 B = 1.074 GB each, 53 requests. Paged: 131 MB
+# each, 439 on average. Wasted: 1 − 1,000/8,192 = 88 %, against about half a block, (16 − 1)/2 = 7.5 positions of
+# 1,007.5, so 0.7 %.</details>
 #
 # **2.** 32 requests write, each with 1,024 tokens in its cache. A prompt of 4,000 tokens arrives. How long do they wait
 # for a token if it runs in one pass, and if at most 544 tokens run in a pass? When has the newcomer its first token?
 #
-# <details><summary>Answer</summary>Caches: 32 · 0.040 = 1.3 ms a pass. One pass: 4,032 · 15 µs = 60.5 ms, together 62 ms
-# for everybody. In chunks of 544 − 32 = 512: 544 · 15 µs = 8.2 ms and 1.3 are 9.4 ms a pass; 4,000/512 makes 8
-# passes, the last one shorter: 74 ms. The newcomer waits 12 ms longer; the others 9.4 ms instead of 62. (Without it they
-# wait 4.48 + 1.3 = 5.8.)</details>
+# <details><summary>Answer</summary>Caches: 32 · 0.040 = 1.3 ms a pass. One pass: 4,032 · 15 µs = 60.5 ms, together 62
+# ms for everybody. In chunks of 544 − 32 = 512: 544 · 15 µs = 8.2 ms and 1.3 are 9.4 ms a pass; 4,000/512 makes 8
+# passes, the last one shorter: 74 ms. The newcomer waits 12 ms longer; the others 9.4 ms instead of 62. (Without it
+# they wait 4.48 + 1.3 = 5.8.)</details>
 #
-# **3.** A pool of 3,600 blocks of 16. Texts have 1,000 tokens on average when they end, with a standard deviation of 600,
-# and 60 requests run. How likely is it that the pool is too small, if all come near their ends together? And with 50? (The
-# sum of so many lengths is nearly normal.)
+# **3.** A pool of 3,600 blocks of 16. Texts have 1,000 tokens on average when they end, with a standard deviation of
+# 600, and 60 requests run. How likely is it that the pool is too small, if all come near their ends together? And with
+# 50? (The sum of so many lengths is nearly normal.)
 #
-# <details><summary>Answer</summary>Room for 57,600 tokens; the sum has mean 60,000 and standard deviation 600 · √60 = 4,650.
-# The room is 0.52 standard deviations below the mean: about 70 %. With 50 requests the mean is 50,000, the deviation 4,240,
-# and the room 1.8 of them above: about 4 %. That is what the reserve buys.</details>
+# <details><summary>Answer</summary>Room for 57,600 tokens; the sum has mean 60,000 and standard deviation 600 · √60 =
+# 4,650. The room is 0.52 standard deviations below the mean: about 70 %. With 50 requests the mean is 50,000, the
+# deviation 4,240, and the room 1.8 of them above: about 4 %. That is what the reserve buys.</details>
 
 # %% [markdown]
 # ## Check yourself
 #
-# - Which memory problem does paging solve, and what part of a cache is still wasted? Which kind of fragmentation is that?
+# - Which memory problem does paging solve, and what part of a cache is still wasted? Which kind of fragmentation is
+#   that?
 # - Why does a full block never have to be copied?
-# - Why is nobody allowed to overtake in `admit`, and which request is preempted? What would happen if it were the first?
+# - Why is nobody allowed to overtake in `admit`, and which request is preempted? What would happen if it were the
+#   first?
 # - Why is nobody preempted for a prompt?
 # - Why can the same request at temperature 0 get another text in a fuller batch? Does paging change the text?
 # - What does a budget of tokens a pass protect, and whom does it cost?
 #
-# <details><summary>Short answers</summary>
-# The reservation for what may never be written, and the holes between reservations; the end of each last block: internal. ·
-# Nobody writes into it again; new positions go behind it. · A long request would wait for ever; the last to come. If the
-# first were preempted, it could lose its place again and again, and nothing would bound its wait. · It has written nothing
-# that anybody waits for; those who decode have. · Sums are split in another way, and last bits decide near ties. Paging moves
-# numbers and changes none. · The waits of decoding requests; the newcomer with a long prompt. </details>
+# <details><summary>Short answers</summary> The reservation for what may never be written, and the holes between
+# reservations; the end of each last block: internal. · Nobody writes into it again; new positions go behind it. · A
+# long request would wait for ever; the last to come. If the first were preempted, it could lose its place again and
+# again, and nothing would bound its wait. · It has written nothing that anybody waits for; those who decode have. ·
+# Sums are split in another way, and last bits decide near ties. Paging moves numbers and changes none. · The waits of
+# decoding requests; the newcomer with a long prompt. </details>
 
 # %% [markdown]
 # ## In an interview
@@ -1093,23 +1110,23 @@ if real:
 # 2. **What fills the memory?** Weights, caches in use, caches *reserved*. Sixteen times the longest context is the sign
 #    of reservation or of a limit set once. Compute bytes a token times p95 context: how many would really fit? (45
 #    seconds)
-# 3. **Continuous batching and paging**, if they are not there; raise the limit on running requests; watch preemptions. If
-#    caches are really in use: shared prefixes, an 8-bit cache, a model with fewer KV heads, then more machines (45
+# 3. **Continuous batching and paging**, if they are not there; raise the limit on running requests; watch preemptions.
+#    If caches are really in use: shared prefixes, an 8-bit cache, a model with fewer KV heads, then more machines (45
 #    seconds).
-# 4. **Protect decoding requests.** A budget of tokens a pass against long prompts; p95 of the time between tokens, not the
-#    mean (30 seconds).
-# 5. **Numbers.** From 16 to 64 requests the bound goes from 3,126 to 9,089 tokens/s and a token from 5.1 to 7.0 ms. Load
-#    test with recorded lengths, up to the rate at which waits turn upwards; keep 10 to 20 % headroom for several long
-#    ones at once (30 seconds).
+# 4. **Protect decoding requests.** A budget of tokens a pass against long prompts; p95 of the time between tokens, not
+#    the mean (30 seconds).
+# 5. **Numbers.** From 16 to 64 requests the bound goes from 3,126 to 9,089 tokens/s and a token from 5.1 to 7.0 ms.
+#    Load test with recorded lengths, up to the rate at which waits turn upwards; keep 10 to 20 % headroom for several
+#    long ones at once (30 seconds).
 
 # %% [markdown] written="preemption is exact and ends" points=8 minutes=25 difficulty=3
 # **Show that preemption by recomputation is harmless.** A preempted request loses all its blocks, keeps its tokens
-# (prompt and answer so far), and later runs them again as a prompt. (a) Show that at temperature 0 its final text is the
-# one it would have written undisturbed. (b) At temperature 1 each request has an rng of its own. Show the same, and say
-# where the proof fails if all requests share one generator. (c) The scheduler serves in order of arrival, takes blocks
-# from the last, puts the preempted request at the front of the queue, and every request alone fits into the pool. Show that
-# every request finishes, if each finishes after finitely many tokens. (d) Which step of (c) breaks if the *first* is
-# preempted instead of the last?
+# (prompt and answer so far), and later runs them again as a prompt. (a) Show that at temperature 0 its final text is
+# the one it would have written undisturbed. (b) At temperature 1 each request has an rng of its own. Show the same, and
+# say where the proof fails if all requests share one generator. (c) The scheduler serves in order of arrival, takes
+# blocks from the last, puts the preempted request at the front of the queue, and every request alone fits into the
+# pool. Show that every request finishes, if each finishes after finitely many tokens. (d) Which step of (c) breaks if
+# the *first* is preempted instead of the last?
 #
 # ### BEGIN SOLUTION
 # **Model answer.** (a) The keys and values of position s are functions of tokens 1 … s (causal model). Recomputed from
@@ -1122,49 +1139,50 @@ if real:
 # same induction, with (tokens, state of the rng) as what is preserved. With one generator for all, the state depends on
 # who else has drawn in between, and a preemption changes that order.
 #
-# (c) Among the unfinished requests let r be the earliest to arrive. *It is never preempted once it runs:* only the
-# last of the running is taken from, running requests are in order of arrival (nobody overtakes in admission, and whoever
-# is preempted goes to the front), so r is taken from only if it is alone; but alone it fits into the pool. *It makes
-# progress in every pass in which it runs:* it comes first in the plan, and blocks are found for it by taking from others
-# until they suffice. *It does get to run:* if r waits, it is first in the queue, since nobody overtakes. Whoever ran at
-# that time would have arrived before r and be unfinished, against the choice of r. So nobody runs, the whole pool is free,
-# and r fits. Finitely many tokens are pending at any time, then it writes one; it needs finitely many; it finishes. Then
-# the next is earliest. By induction over the requests all finish.
+# (c) Among the unfinished requests let r be the earliest to arrive. *It is never preempted once it runs:* only the last
+# of the running is taken from, running requests are in order of arrival (nobody overtakes in admission, and whoever is
+# preempted goes to the front), so r is taken from only if it is alone; but alone it fits into the pool. *It makes
+# progress in every pass in which it runs:* it comes first in the plan, and blocks are found for it by taking from
+# others until they suffice. *It does get to run:* if r waits, it is first in the queue, since nobody overtakes. Whoever
+# ran at that time would have arrived before r and be unfinished, against the choice of r. So nobody runs, the whole
+# pool is free, and r fits. Finitely many tokens are pending at any time, then it writes one; it needs finitely many; it
+# finishes. Then the next is earliest. By induction over the requests all finish.
 #
 # (d) "It is never preempted once it runs." Now it is r that is preempted whenever somebody behind it needs a block, so
-# later requests undo its work as often as they come, and r runs its prompt again each time. What it has written is kept,
-# so no text is lost; but nothing in the proof bounds how often that happens while requests keep arriving.
+# later requests undo its work as often as they come, and r runs its prompt again each time. What it has written is
+# kept, so no text is lost; but nothing in the proof bounds how often that happens while requests keep arriving.
 #
-# **Mark scheme (8).** (a) state is a function of earlier tokens, so the same numbers, 1; induction, 1. (b) recomputation
-# draws nothing, 1; the shared generator, 1. (c) the earliest request singled out, 1; it is never preempted, with the reason
-# (order and fits alone), 1; progress in each pass and induction over the requests, 1. (d) the step named with what takes
-# its place, 1. "It just recomputes, so it is the same" without why the numbers are equal: at most 1 for (a).
+# **Mark scheme (8).** (a) state is a function of earlier tokens, so the same numbers, 1; induction, 1. (b)
+# recomputation draws nothing, 1; the shared generator, 1. (c) the earliest request singled out, 1; it is never
+# preempted, with the reason (order and fits alone), 1; progress in each pass and induction over the requests, 1. (d)
+# the step named with what takes its place, 1. "It just recomputes, so it is the same" without why the numbers are
+# equal: at most 1 for (a).
 # ### END SOLUTION
 
 # %% [markdown] written="what reservation wastes" points=6 minutes=15 difficulty=2
-# **How much does reserving for the longest answer waste?** A text ends up with X tokens, X between 1 and M, with mean μ.
-# A request holds memory from start to end, and its text grows by one token a pass (leave the prompt out). (a) With M
+# **How much does reserving for the longest answer waste?** A text ends up with X tokens, X between 1 and M, with mean
+# μ. A request holds memory from start to end, and its text grows by one token a pass (leave the prompt out). (a) With M
 # positions reserved for each request, which share of the memory is used by a request *averaged over its life*, if all
 # texts have the same length x? (b) With X by chance, show that the share averaged over all requests and their lives is
 # E[X(X + 1)] / (2 M E[X]). What is it for X equal to M always? Explain why not 1. (c) With blocks of g and lengths much
-# longer than g, what share is wasted at the *end* of a text, and what is the smallest mean length for which it is below 2
-# % with g = 16? (d) Paging admits more requests than can end up in the pool. Name the price, and two things that bound
-# it.
+# longer than g, what share is wasted at the *end* of a text, and what is the smallest mean length for which it is below
+# 2 % with g = 16? (d) Paging admits more requests than can end up in the pool. Name the price, and two things that
+# bound it.
 #
 # ### BEGIN SOLUTION
 # **Model answer.** (a) After pass t it holds t tokens, t = 1 … x. The mean is (x + 1)/2, so the share is (x + 1)/(2M).
 #
 # (b) Weigh by time: a request of length X holds M positions for X passes, in which it uses 1 + 2 + … + X = X(X + 1)/2
-# position-passes. Over many requests the share is the ratio of sums, which tends to E[X(X + 1)/2] / (M E[X]). For X = M:
-# (M + 1)/(2M), about one half: even a perfect guess of the length wastes half, because the place for the last token is
-# held from the first pass on.
+# position-passes. Over many requests the share is the ratio of sums, which tends to E[X(X + 1)/2] / (M E[X]). For X =
+# M: (M + 1)/(2M), about one half: even a perfect guess of the length wastes half, because the place for the last token
+# is held from the first pass on.
 #
 # (c) The last block is on average half empty, (g − 1)/2 positions if all fillings are equally likely. Of the positions
 # held it is (g − 1)/2 / (μ + (g − 1)/2). For g = 16: 7.5/(μ + 7.5) < 0.02 exactly if μ > 367.5, so from 368 tokens on.
 #
-# (d) When texts grow together, blocks run out and some request is preempted: its tokens are run again and its text pauses. The
-# last to come is preempted, which has the fewest tokens on average; they are run as a prompt, in few passes; and blocks kept
-# free at admission make it rare, since sums of many lengths seldom stray far from their mean.
+# (d) When texts grow together, blocks run out and some request is preempted: its tokens are run again and its text
+# pauses. The last to come is preempted, which has the fewest tokens on average; they are run as a prompt, in few
+# passes; and blocks kept free at admission make it rare, since sums of many lengths seldom stray far from their mean.
 #
 # **Mark scheme (6).** (a) 1. (b) weighting by time, 1; formula, 1; one half and why, 1. (c) 1. (d) price and two
 # bounds, 1. Averaging X/M over requests without time: no point for (b)'s weighting.
@@ -1173,13 +1191,14 @@ if real:
 # %% [markdown]
 # ## What you have now
 #
-# You can write the memory and the scheduler of a server, say how many requests a memory holds and what is wasted of it, and
-# split a user's wait into queue, prefill and passes. Run `course status` in a terminal to see what is left.
+# You can write the memory and the scheduler of a server, say how many requests a memory holds and what is wasted of it,
+# and split a user's wait into queue, prefill and passes. Run `course status` in a terminal to see what is left.
 #
 # ## Sources
 #
 # - Kwon et al. 2023, [*Efficient memory management for large language model serving with
-#   PagedAttention*](https://arxiv.org/abs/2309.06180): blocks, tables, copy on write, preemption, and fragmentation by name.
+#   PagedAttention*](https://arxiv.org/abs/2309.06180): blocks, tables, copy on write, preemption, and fragmentation by
+#   name.
 # - Agrawal et al. 2023, [*Sarathi: efficient LLM inference by piggybacking decodes with chunked
 #   prefills*](https://arxiv.org/abs/2308.16369).
 # - Agrawal et al. 2024, [*Taming throughput-latency tradeoff in LLM inference with

@@ -16,34 +16,34 @@
 # **After this week you can**
 #
 # - say which part of a prompt can be reused and prove why it is the beginning and nothing else;
-# - write the tree of blocks that finds a known beginning, keeps it while somebody reads it, and gives up the right thing
-#   when memory is short;
+# - write the tree of blocks that finds a known beginning, keeps it while somebody reads it, and gives up the right
+#   thing when memory is short;
 # - let a newcomer begin with what the tree holds of its prompt, and know when that leaves no room for the rest;
 # - predict hit rates and waits for system prompts, conversations, small caches and several machines, and measure them;
 # - arrange a prompt so that it hits, and say from which use on a provider's cache pays.
 #
 # **Time:** two hours and a half for the first six exercises, half an hour for the two written questions, two hours of
-# reading and measuring. The seventh exercise, in the depth part, is another hour and a half. **Needs:** the idea of a KV
-# cache ([week 2](../week02_kv_cache/week02_kv_cache.ipynb)) and of a cache in blocks
+# reading and measuring. The seventh exercise, in the depth part, is another hour and a half. **Needs:** the idea of a
+# KV cache ([week 2](../week02_kv_cache/week02_kv_cache.ipynb)) and of a cache in blocks
 # ([week 6](../week06_batching_paging/week06_2_paging.ipynb)). No exercise of another week has to be solved.
 
 # %% [markdown]
 # ## How to work
 #
 # Cells marked *Exercise* hold functions or methods whose bodies are missing. Write them, run the cell, run the
-# `check(...)` below it. A check runs the course's own tests on your answer alone and takes everything around it from the
-# reference, so one mistake never hides another. Of an exercise with several methods you can test one at a time:
-# `check("RadixCache.match")`, in a cell of your own. If you prefer an editor, the same functions wait in `exercises/`, with
-# the same tests.
+# `check(...)` below it. A check runs the course's own tests on your answer alone and takes everything around it from
+# the reference, so one mistake never hides another. Of an exercise with several methods you can test one at a time:
+# `check("RadixCache.match")`, in a cell of your own. If you prefer an editor, the same functions wait in `exercises/`,
+# with the same tests.
 #
-# Run the two set-up cells first; after them you can begin at any cell. A cell that measures says in its first line what it
-# `needs`: your answers, by the numbers of the exercises, and names that other cells make. Where an answer is not written
-# yet, the reference does its work, and the cell says so. Where you see a *Prediction*, write a number down before you run
-# the next cell.
+# Run the two set-up cells first; after them you can begin at any cell. A cell that measures says in its first line what
+# it `needs`: your answers, by the numbers of the exercises, and names that other cells make. Where an answer is not
+# written yet, the reference does its work, and the cell says so. Where you see a *Prediction*, write a number down
+# before you run the next cell.
 #
-# Where a docstring says *Raises*, the message has to name the argument. `require_count(1, granularity=granularity)`, which
-# is imported for you, refuses what is no whole number of at least 1, and words it so. `require_not_negative(price=price)`
-# does the same for any number of at least 0.
+# Where a docstring says *Raises*, the message has to name the argument. `require_count(1, granularity=granularity)`,
+# which is imported for you, refuses what is no whole number of at least 1, and words it so.
+# `require_not_negative(price=price)` does the same for any number of at least 0.
 
 # %%
 # Set-up for the labs
@@ -90,8 +90,8 @@ print(f"{len(reading):,} tokens to read; the target keeps {token_bytes:,} bytes 
 # have the case read aloud twenty times. It is read once, everybody takes notes, and then the questions come.
 #
 # For a model the notes are the keys and values of the case, and the case may be the instructions in front of every
-# conversation, the **system prompt**. What a prefix cache adds to the KV cache of week 2 is memory *between* requests:
-# when a request ends, its blocks are not thrown away. When the next one comes, its beginning is looked up.
+# conversation, the **system prompt**. What a **prefix cache** adds to the KV cache of week 2 is memory *between*
+# requests: when a request ends, its blocks are not thrown away. When the next one comes, its beginning is looked up.
 
 # %%
 shared, own, n_requests = 10, 3, 6
@@ -115,8 +115,8 @@ figures.show(
 )
 
 # %% [markdown]
-# Look at the last row. Twelve of its thirteen blocks hold the same words as the others', and none of them is of use. Why
-# that is so is the first thing to understand.
+# Look at the last row. Twelve of its thirteen blocks hold the same words as the others', and none of them is of use.
+# Why that is so is the first thing to understand.
 #
 # ### The legend
 #
@@ -138,8 +138,8 @@ figures.show(
 # %% [markdown]
 # ### Prediction 1
 #
-# Twenty conversations start with the same system prompt of 1,000 tokens, and each goes on with a question of 7. How many
-# prompt tokens does the server run without a prefix cache, and with one?
+# Twenty conversations start with the same system prompt of 1,000 tokens, and each goes on with a question of 7. How
+# many prompt tokens does the server run without a prefix cache, and with one?
 
 # %%
 my_tokens_without, my_tokens_with = 0, 0  # change both
@@ -155,34 +155,34 @@ my_tokens_without, my_tokens_with = 0, 0  # change both
 # | 2 | the cat | sat on | a hat |
 # | 3 | a cat | sat on | the mat |
 #
-# Prompt 2 finds *the cat* and *sat on*, 4 of its 6 words. Prompt 3 finds nothing: its first word is another. Yes, *sat on* is
-# there, but those keys and values were made by a model that had read *the cat*. So prompt 3 gets three blocks of its own:
-# 3 + 1 + 3 = 7 blocks in all, two of which say *sat on* and hold different numbers.
+# Prompt 2 finds *the cat* and *sat on*, 4 of its 6 words. Prompt 3 finds nothing: its first word is another. Yes, *sat
+# on* is there, but those keys and values were made by a model that had read *the cat*. So prompt 3 gets three blocks of
+# its own: 3 + 1 + 3 = 7 blocks in all, two of which say *sat on* and hold different numbers.
 #
-# Now *the cat sat on the hat* comes. *The cat*, *sat on* are found. *the hat* is not: *the mat* begins alike, but blocks are
-# whole. 4 words are reused, 2 are run.
+# Now *the cat sat on the hat* comes. *The cat*, *sat on* are found. *the hat* is not: *the mat* begins alike, but
+# blocks are whole. 4 words are reused, 2 are run.
 #
-# **The whole prompt is known.** Prompt 1 comes again, word for word. Six of six reused, nothing to run? No: what we want is
-# the distribution of the seventh word, and that is computed by running the sixth. At least one position must be run, so 5 may
-# be reused, and in whole blocks that is 4.
+# **The whole prompt is known.** Prompt 1 comes again, word for word. Six of six reused, nothing to run? No: what we
+# want is the distribution of the seventh word, and that is computed by running the sixth. At least one position must be
+# run, so 5 may be reused, and in whole blocks that is 4.
 #
 # Try one yourself: the prompt is *a cat sat on the*, five words. How much is reused?
 #
 # <details><summary>Answer</summary>Four words may be reused at most (one must be run), which is two whole blocks: <em>a
 # cat</em>, <em>sat on</em>, both from prompt 3. One word is run.</details>
 #
-# **Counting.** Have you written down Prediction 1? The twenty conversations again. Without a prefix cache:
-# 20 · 1,000 = **20,000** tokens for the instructions alone. With: **1,000**. The questions, 20 · 7 = 140 tokens, have to be
-# run in both cases. For a model like Llama-3-8B (L = 32, K = 8, H = 128, 2 bytes a number) a token's keys and values are
-# 2 · 32 · 8 · 128 · 2 = 131,072 bytes:
+# **Counting.** Have you written down Prediction 1? The twenty conversations again. Without a prefix cache: 20 · 1,000 =
+# **20,000** tokens for the instructions alone. With: **1,000**. The questions, 20 · 7 = 140 tokens, have to be run in
+# both cases. For a model like Llama-3-8B (L = 32, K = 8, H = 128, 2 bytes a number) a token's keys and values are 2 ·
+# 32 · 8 · 128 · 2 = 131,072 bytes:
 #
 # | | tokens to prefill | cache in memory |
 # |---|---:|---:|
 # | each conversation its own | 20 · 1,000 = 20,000 | 20,000 · 131,072 B = **2.62 GB** |
 # | shared | 1,000 | 1,000 · 131,072 B = **131 MB** |
 #
-# A position of prefill costs that model 0.015 ms of arithmetic on an H100 (2 · 7.5·10⁹ operations at 989·10¹² a second), so
-# 19,000 tokens less are 0.29 s of a GPU in which nobody else is served.
+# A position of prefill costs that model 0.015 ms of arithmetic on an H100 (2 · 7.5·10⁹ operations at 989·10¹² a
+# second), so 19,000 tokens less are 0.29 s of a GPU in which nobody else is served.
 
 # %% [markdown]
 # ## The equation
@@ -192,13 +192,14 @@ my_tokens_without, my_tokens_with = 0, 0  # change both
 #
 # $$x_s^{(l+1)} = f_l\big(x_1^{(l)}, \dots, x_s^{(l)}\big) \qquad k_s^{(l)}, v_s^{(l)} = g_l\big(x_s^{(l)}, s\big)$$
 #
-# So a position's keys and values depend on *all tokens before it* and on *no token after it*. The second half allows reuse;
-# the first half limits it to a common beginning. What can be reused of a prompt of S tokens:
+# So a position's keys and values depend on *all tokens before it* and on *no token after it*. The second half allows
+# reuse; the first half limits it to a common beginning. What can be reused of a prompt of S tokens:
 #
 # $$n = g \left\lfloor \frac{\min(c,\; S - 1)}{g} \right\rfloor$$
 #
-# Do not believe it, measure it. Below, the same text is run with another ending, with another first token, and moved one place
-# to the right by a token put in front. How much do the keys and values of its tokens 2 to 40 differ from the original's?
+# Do not believe it, measure it. Below, the same text is run with another ending, with another first token, and moved
+# one place to the right by a token put in front. How much do the keys and values of its tokens 2 to 40 differ from the
+# original's?
 
 
 # %%
@@ -236,25 +237,27 @@ figures.show(
 )
 
 # %% [markdown]
-# (No difference at all is drawn at 10⁻⁸.) Another ending changes nothing, or only the last digits, where a machine splits its
-# sums differently. With another first token, layer 0 is still the same, since each token enters it alone; from layer 1 on, each
-# position has looked at that first token. With a token in front, the keys of layer 0 differ as well: they were turned to
-# another position.
+# (No difference at all is drawn at 10⁻⁸.) Another ending changes nothing, or only the last digits, where a machine
+# splits its sums differently. With another first token, layer 0 is still the same, since each token enters it alone;
+# from layer 1 on, each position has looked at that first token. With a token in front, the keys of layer 0 differ as
+# well: they were turned to another position.
 #
-# Now as code. It lives in [`nanolm/paging/radix_cache.py`](../../nanolm/paging/radix_cache.py), and most of this week you
-# write that file.
+# Now as code. It lives in [`nanolm/paging/radix_cache.py`](../../nanolm/paging/radix_cache.py), and most of this week
+# you write that file.
 
 # %%
 from nanolm.paging import reusable_prefix_tokens  # exercise: reusable_prefix_tokens
 # points: 3
 # minutes: 8
 # difficulty: 1
-# tested: Another token in the middle and at the very front, the position that must be left to run, multiples of 2,048, empty
-#   texts, 80 random pairs against a search through all lengths, and refusal of a granularity below 1.
-# why: It tells how much of a request is free before you send it, and you will use it to predict every measurement below.
-# hint: Two things cut the count of equal tokens down, and their order matters: with 8 of 8 equal and a granularity of 4 the
-#   answer is 4, not 7. // Compare the two texts token by token from the left and stop at the first that differs; of the
-#   prompt look at all but its last token. What you have then, rounded down to a multiple of the granularity, is the answer.
+# tested: Another token in the middle and at the very front, the position that must be left to run, multiples of 2,048,
+#   empty texts, 80 random pairs against a search through all lengths, and refusal of a granularity below 1.
+# why: It tells how much of a request is free before you send it, and you will use it to predict every measurement
+#   below.
+# hint: Two things cut the count of equal tokens down, and their order matters: with 8 of 8 equal and a granularity of 4
+#   the answer is 4, not 7. // Compare the two texts token by token from the left and stop at the first that differs; of
+#   the prompt look at all but its last token. What you have then, rounded down to a multiple of the granularity, is the
+#   answer.
 
 # %%
 for new in ("the cat sat on the hat", "the cat sat on the mat", "a cat sat on the"):
@@ -264,11 +267,11 @@ for new in ("the cat sat on the hat", "the cat sat on the mat", "a cat sat on th
 # %% [markdown]
 # ## The tree
 #
-# To compare a prompt with everything that was ever run would take longer than running it. A **prefix tree** makes the search
-# as long as the prompt, however much is cached. A node is one block of tokens *behind its parent's*; the way from the root
-# to a node spells a prefix. Below are the three prompts from above. (With one block a node it is a *trie* whose letters are
-# blocks. A **radix tree** is the same with runs of blocks in a node, as SGLang has it and you can write it in the depth
-# part. The class is called `RadixCache` all the same, after what SGLang calls RadixAttention.)
+# To compare a prompt with everything that was ever run would take longer than running it. A **prefix tree** makes the
+# search as long as the prompt, however much is cached. A node is one block of tokens *behind its parent's*; the way
+# from the root to a node spells a prefix. Below are the three prompts from above. (With one block a node it is a *trie*
+# whose letters are blocks. A **radix tree** is the same with runs of blocks in a node, as SGLang has it and you can
+# write it in the depth part. The class is called `RadixCache` all the same, after what SGLang calls RadixAttention.)
 
 
 # %%
@@ -336,24 +339,24 @@ figures.show(
 # | `handle` | its copy in the **host store** (CPU memory, larger and cheaper than the device's), or None; never both |
 # | `last_used` | when it was last found or inserted; time is a counter of calls |
 #
-# **Pinning.** Blocks have reference counts (week 6): how many hold them. The tree holds one reference of each of its blocks.
-# A request that uses a block holds another. A block with more than one reference is **pinned**: somebody reads it at this
-# moment, and nobody may take it away. `blocks.share(block)` counts one more, `blocks.free(block)` one less; at 0 the
-# block is free.
+# **Pinning.** Blocks have reference counts (week 6): how many hold them. The tree holds one reference of each of its
+# blocks. A request that uses a block holds another. A block with more than one reference is **pinned**: somebody reads
+# it at this moment, and nobody may take it away. `blocks.share(block)` counts one more, `blocks.free(block)` one less;
+# at 0 the block is free.
 #
-# **Eviction.** The pool is finite. When a new request needs blocks, something cached must go: to **evict** is to free a block
-# that only the cache holds. Taken is what was used longest ago (**LRU**, least recently used), in the hope that it is also
-# what is needed last. But never a node with others behind it. A tree without its trunk still holds the branches, and no
-# prompt can reach them. So only *leaves* go, and a trunk becomes a leaf when its last branch is gone. (*Preemption*, of week
-# 6, is another thing: it takes blocks from a request that runs.)
+# **Eviction.** The pool is finite. When a new request needs blocks, something cached must go: to **evict** is to free a
+# block that only the cache holds. Taken is what was used longest ago (**LRU**, least recently used), in the hope that
+# it is also what is needed last. But never a node with others behind it. A tree without its trunk still holds the
+# branches, and no prompt can reach them. So only *leaves* go, and a trunk becomes a leaf when its last branch is gone.
+# (*Preemption* is another thing: it takes blocks from a request that runs.)
 #
-# By hand, on the picture: *the cat sat on the hat* comes at a time after all others, so *the cat* and *sat on* were used last.
-# Now three blocks are wanted. Leaves, by last use: *the mat* (prompt 1), *a hat*, *the mat* (prompt 3). They go in
-# this order. Which two would go next?
+# By hand, on the picture: *the cat sat on the hat* comes at a time after all others, so *the cat* and *sat on* were
+# used last. Now three blocks are wanted. Leaves, by last use: *the mat* (prompt 1), *a hat*, *the mat* (prompt 3). They
+# go in this order. Which two would go next?
 #
-# <details><summary>Answer</summary><em>sat on</em> and then <em>a cat</em>, the rest of prompt 3: both are leaves by then, and
-# were used before the other branch. What everybody begins with is used by everybody, so it stays longest. Nobody had to tell
-# the cache which part of the prompts was the system prompt.</details>
+# <details><summary>Answer</summary><em>sat on</em> and then <em>a cat</em>, the rest of prompt 3: both are leaves by
+# then, and were used before the other branch. What everybody begins with is used by everybody, so it stays longest.
+# Nobody had to tell the cache which part of the prompts was the system prompt.</details>
 #
 # These parts of the class are given. Read them; what you write calls them:
 #
@@ -367,26 +370,27 @@ figures.show(
 # | `_move_out(leaf)` | takes a leaf's block off the device, to the host store or to nowhere, and keeps the books |
 # | `self.statistics` | `n_lookups`, `n_looked_up_tokens`, `n_hit_tokens`: three counts that `match` adds to |
 #
-# The class inherits from `AdmissionCalls`, which asks the tree what a scheduler wants to know before it lets anybody in, and
-# changes nothing: `peek(tokens)` says how many tokens are cached, `fit(tokens, limit)` what `match` would meet.
+# The class inherits from `AdmissionCalls`, which asks the tree what a scheduler wants to know before it lets anybody
+# in, and changes nothing: `peek(tokens)` says how many tokens are cached, `fit(tokens, limit)` what `match` would meet.
 
 # %%
 from nanolm.paging import RadixCache  # exercise: match, insert, evict
 # points: 12
 # minutes: 50
 # difficulty: 3
-# tested: Match: whole blocks, the same block behind another prefix, one reference for each block found, the limit, last use,
-#   what comes back from the host store, the statistics, and 20 conversations whose system prompt is run once. Insert:
-#   one reference a block, blocks the tree has already, branching, a node whose contents were off-loaded. Evict: the order,
-#   leaves before trunks, pinned blocks, the count, the host store, and no search through all blocks for each one freed. All
-#   three: random requests beside a cache that searches everything it has; nothing may leak.
+# tested: Match: whole blocks, the same block behind another prefix, one reference for each block found, the limit, last
+#   use, what comes back from the host store, the statistics, and 20 conversations whose system prompt is run once.
+#   Insert: one reference a block, blocks the tree has already, branching, a node whose contents were off-loaded. Evict:
+#   the order, leaves before trunks, pinned blocks, the count, the host store, and no search through all blocks for each
+#   one freed. All three: random requests beside a cache that searches everything it has; nothing may leak.
 # why: This is the data structure behind SGLang's RadixAttention, and every server has one like it.
-# hint: A popped leaf that is pinned goes back at the end of `evict`, not at once, or you would pop it for ever; a block that
-#   the tree takes needs its reference before `_place`; and a limit of 0 is a limit. // match: from `self.root` on, for each
-#   whole block of the tokens up to the limit, look among the node's `children`; stop where there is none or `_bring_back`
-#   says no; share what you found and set its last use. insert: the same way down, and where a child is missing make a
-#   Node(key, node); only a node without a device block gets the caller's. evict: pop leaves until enough are freed, set
-#   pinned ones aside, `_move_out` the others. `_bring_back`, `_place`, `_move_out` and `_device_leaves` do the bookkeeping.
+# hint: A popped leaf that is pinned goes back at the end of `evict`, not at once, or you would pop it for ever; a block
+#   that the tree takes needs its reference before `_place`; and a limit of 0 is a limit. // match: from `self.root` on,
+#   for each whole block of the tokens up to the limit, look among the node's `children`; stop where there is none or
+#   `_bring_back` says no; share what you found and set its last use. insert: the same way down, and where a child is
+#   missing make a Node(key, node); only a node without a device block gets the caller's. evict: pop leaves until enough
+#   are freed, set pinned ones aside, `_move_out` the others. `_bring_back`, `_place`, `_move_out` and `_device_leaves`
+#   do the bookkeeping.
 
 # %% [markdown]
 # The same sentences through *your* tree, and the eviction that you did by hand.
@@ -409,18 +413,18 @@ figures.show(
 #
 # ## A newcomer
 #
-# `nanolm/engine/scheduler.py` asks the tree three things: what is there of a newcomer's prompt (`match`), remember what a
-# pass has computed (`insert`), give me n blocks (`evict`). It never looks inside. Week 6 let a request in when there was room
-# for all its tokens. Now some of them need no room, since their blocks are there. And some blocks that nobody uses can be
-# had for others, by eviction. Both at once make a trap.
+# `nanolm/engine/scheduler.py` asks the tree three things: what is there of a newcomer's prompt (`match`), remember what
+# a pass has computed (`insert`), give me n blocks (`evict`). It never looks inside. Week 6 let a request in when there
+# was room for all its tokens. Now some of them need no room, since their blocks are there. And some blocks that nobody
+# uses can be had for others, by eviction. Both at once make a trap.
 #
-# **By hand.** Eight blocks of 4 positions. Four are held by somebody who writes, two by the tree alone (8 tokens of *our*
-# prompt), two are free. A prompt of 20 tokens comes, the 8 among them. Its other 12 tokens need 3 blocks. Free are 2, and
-# the tree could evict 2: is there room?
+# **By hand.** Eight blocks of 4 positions. Four are held by somebody who writes, two by the tree alone (8 tokens of
+# *our* prompt), two are free. A prompt of 20 tokens comes, the 8 among them. Its other 12 tokens need 3 blocks. Free
+# are 2, and the tree could evict 2: is there room?
 #
-# <details><summary>Answer</summary>No. The two that the tree could evict are the ones that the newcomer wants to read. Once
-# it has pinned them, nothing can be evicted, and 3 blocks are more than 2. The request has to wait, and while it waits it
-# must hold nothing: if it kept its pins, those blocks could never be evicted for anybody.</details>
+# <details><summary>Answer</summary>No. The two that the tree could evict are the ones that the newcomer wants to read.
+# Once it has pinned them, nothing can be evicted, and 3 blocks are more than 2. The request has to wait, and while it
+# waits it must hold nothing: if it kept its pins, those blocks could never be evicted for anybody.</details>
 #
 # | | what it is |
 # |---|---|
@@ -437,22 +441,22 @@ from nanolm.engine import begin_with_prefix  # exercise: begin_with_prefix
 # points: 5
 # minutes: 25
 # difficulty: 3
-# tested: What is found is adopted and counted, the last token is left to run, everything is given back where the rest has no
-#   room, as many blocks are evicted as are missing and none in vain, room to the last block; and 300 random texts on a real
-#   tree, after which nobody may hold a block who is not there.
-# why: Whoever counts a block twice, as found and as room, lets a request in that cannot run; whoever forgets to give back
-#   loses memory until restart.
-# hint: What a request has pinned is no room any more: so look up first and count room afterwards. // `match` with a limit of
-#   one token fewer than there are; adopt; set the two counts. Then how many blocks the pending tokens need beyond the free
-#   ones: 0 or more. If the cache could not free so many, undo all of it and return False. Otherwise evict them, add what was
-#   spared to `n_prefix_tokens`, and return True.
+# tested: What is found is adopted and counted, the last token is left to run, everything is given back where the rest
+#   has no room, as many blocks are evicted as are missing and none in vain, room to the last block; and 300 random
+#   texts on a real tree, after which nobody may hold a block who is not there.
+# why: Whoever counts a block twice, as found and as room, lets a request in that cannot run; whoever forgets to give
+#   back loses memory until restart.
+# hint: What a request has pinned is no room any more: so look up first and count room afterwards. // `match` with a
+#   limit of one token fewer than there are; adopt; set the two counts. Then how many blocks the pending tokens need
+#   beyond the free ones: 0 or more. If the cache could not free so many, undo all of it and return False. Otherwise
+#   evict them, add what was spared to `n_prefix_tokens`, and return True.
 
 # %% [markdown]
 # ## Your tree in the engine
 #
 # `your_engine` puts your answers into `nanolm` for the length of a `with`. From here on every prompt is looked up,
-# remembered and let in by your functions. (`CountedRadixCache`, the engine's own, inherits `match`, `insert` and `evict` from
-# your class, and counts what can be evicted as it changes.)
+# remembered and let in by your functions. (`CountedRadixCache`, the engine's own, inherits `match`, `insert` and
+# `evict` from your class, and counts what can be evicted as it changes.)
 
 
 # %%
@@ -483,14 +487,15 @@ print(f"run {run_tokens(few, metrics):,} of {sum(map(len, few)):,} prompt tokens
 print(f"the text that each writes alone, without any cache: {together == alone}")
 
 # %% [markdown]
-# A prefix cache is no approximation: the numbers are those that would have been computed. (In some environments two texts may
-# part at a near tie, as in week 3: a pass over 7 positions adds its products up in another order than one over 1,007.)
+# A prefix cache is no approximation: the numbers are those that would have been computed. (In some environments two
+# texts may part at a near tie, as in week 3: a pass over 7 positions adds its products up in another order than one
+# over 1,007.)
 #
 # ## Predict, then measure: twenty conversations
 #
-# All twenty arrive in the same second. We look at the **time to the first token**, TTFT, and ask for one token each, so that
-# nobody's writing takes part in the passes. TTFT is the wait in the queue plus prefill. First, what does one prefill take
-# here? (A few seconds.)
+# All twenty arrive in the same second. We look at the **time to the first token**, TTFT, and ask for one token each, so
+# that nobody's writing takes part in the passes. TTFT is the wait in the queue plus prefill. First, what does one
+# prefill take here? (A few seconds.)
 
 # %%
 plain = Engine(target, n_blocks=2600, block_size=8, prefix_cache=False)
@@ -502,11 +507,11 @@ print(f"at the median {rate:,.0f} tokens/s")
 # %% [markdown]
 # ### Prediction 2
 #
-# Without a cache the prompts are run one behind the other, so conversation i waits for i prompts: i · 1,007 tokens at this
-# rate. With the cache the first runs 1,007 tokens. What happens to the other nineteen, who came at the same moment? They could
-# run the same 1,000 tokens beside it. Our scheduler lets them wait: while a running prompt computes what it has in common with
-# a newcomer, the newcomer is not admitted, for once that is done nobody need do it again. Then each has 7 left, which fit into
-# one pass: 133 tokens.
+# Without a cache the prompts are run one behind the other, so conversation i waits for i prompts: i · 1,007 tokens at
+# this rate. With the cache the first runs 1,007 tokens. What happens to the other nineteen, who came at the same
+# moment? They could run the same 1,000 tokens beside it. Our scheduler lets them wait: while a running prompt computes
+# what it has in common with a newcomer, the newcomer is not admitted, for once that is done nobody need do it again.
+# Then each has 7 left, which fit into one pass: 133 tokens.
 #
 # How long does the *last* conversation wait, in each case?
 
@@ -558,16 +563,17 @@ figures.show(
 # %% [markdown]
 # Lines are arithmetic, dots are measured. Two things to see.
 #
-# **20,000 against 1,000.** 1,000 + 20 · 7 = 1,140 tokens are run in place of 20,140, although all came at once, because a
-# newcomer waits for the prompt that computes its beginning. Servers without that rule run such prompts side by side, and
-# whoever operates them sends one request ahead, or warms the cache when they start. (A block could even be shared in the
-# very pass that fills it, since in each layer all keys are written before anybody attends. Ours waits for the next pass,
-# which is simpler.)
+# **20,000 against 1,000.** 1,000 + 20 · 7 = 1,140 tokens are run in place of 20,140, although all came at once, because
+# a newcomer waits for the prompt that computes its beginning. Servers without that rule run such prompts side by side,
+# and whoever operates them sends one request ahead, or warms the cache when they start. (A block could even be shared
+# in the very pass that fills it, since in each layer all keys are written before anybody attends. Ours waits for the
+# next pass, which is simpler.)
 #
 # **Reuse spares computing, not reading.** Each of the nineteen still attends over 1,007 keys and values, and our engine
-# gathers them anew for each. The arithmetic above leaves that out, so on a quiet machine the dots of the cache lie above their
-# line; what yours did, the printed comparison says. (On GPUs there are kernels that read a shared prefix once for the whole
-# batch.) That reading is the same with and without a prefix cache, and so is the time per output token.
+# gathers them anew for each. The arithmetic above leaves that out, so on a quiet machine the dots of the cache lie
+# above their line; what yours did, the printed comparison says. (On GPUs there are kernels that read a shared prefix
+# once for the whole batch.) That reading is the same with and without a prefix cache, and so is the time per output
+# token.
 #
 # | | TTFT | TPOT | throughput | memory | quality |
 # |---|---|---|---|---|---|
@@ -576,13 +582,14 @@ figures.show(
 # %% [markdown]
 # ## A conversation, turn by turn
 #
-# A chat client sends the whole conversation at every turn. Without a cache turn t runs everything so far, and the sum over
-# the turns grows with the square of their number. With one, only what is new is run: the last answer's final token (it was
-# written, never run), the new message, and what a block cuts off.
+# A chat client sends the whole conversation at every turn. Without a cache turn t runs everything so far, and the sum
+# over the turns grows with the square of their number. With one, only what is new is run: the last answer's final token
+# (it was written, never run), the new message, and what a block cuts off.
 #
 # ### Prediction 3
 #
-# Messages of 30 tokens, answers of 24, six turns. What share of the prompt is found in the cache at turn 2, and at turn 6?
+# Messages of 30 tokens, answers of 24, six turns. What share of the prompt is found in the cache at turn 2, and at turn
+# 6?
 
 # %%
 my_share_at_2, my_share_at_6 = 0.0, 0.0  # change both
@@ -622,19 +629,19 @@ figures.show(
 # %% [markdown]
 # The blue parts stay equal, the grey ones grow: the hit rate of a long chat approaches 1, and the work grows in a line.
 #
-# It takes little to lose that. The tokens must be the *same tokens*. A client that trims the spaces off an answer, drops the
-# reasoning of earlier turns, re-encodes the text (a written text need not be cut into tokens as a read one), or shortens the
-# history from the front makes another prefix, and everything behind the change is run anew.
+# It takes little to lose that. The tokens must be the *same tokens*. A client that trims the spaces off an answer,
+# drops the reasoning of earlier turns, re-encodes the text (a written text need not be cut into tokens as a read one),
+# or shortens the history from the front makes another prefix, and everything behind the change is run anew.
 
 # %% [markdown]
 # ## When the pool is too small
 #
-# Cached blocks live in the memory that running requests leave over. They are no loss: a newcomer evicts them. So the question
-# is not whether something is evicted, but what hit rate is left.
+# Cached blocks live in the memory that running requests leave over. They are no loss: a newcomer evicts them. So the
+# question is not whether something is evicted, but what hit rate is left.
 #
-# Take 40 customers, each with a system prompt of 256 tokens, which are 16 blocks of 16: 640 blocks for all. Every request
-# adds 16 tokens of its own. Two loads of 800 requests: in one some customers are much more popular than others (number k
-# comes with a chance proportional to 1/k), in the other they come in rotation, 1, 2, …, 40, 1, 2, …
+# Take 40 customers, each with a system prompt of 256 tokens, which are 16 blocks of 16: 640 blocks for all. Every
+# request adds 16 tokens of its own. Two loads of 800 requests: in one some customers are much more popular than others
+# (number k comes with a chance proportional to 1/k), in the other they come in rotation, 1, 2, …, 40, 1, 2, …
 #
 # No model is needed to count hits. Below, your tree works on real block numbers without anything in them.
 #
@@ -734,21 +741,21 @@ figures.show(
 
 # %% [markdown]
 # The popular load degrades gently: whoever is asked for often is rarely the one used longest ago. The rotation is LRU's
-# worst case: what was used longest ago is exactly what is needed next, and half the memory gives nothing at all. It even
-# takes more than the 640 blocks of the prompts. Each request's own block lies in the tree as well and waits for its turn to
-# go, so about 640 + 40 = 680 blocks are younger than the one that is asked for. Nightly jobs that go through all customers
-# look like this. The remedy is not memory but order: serve those with the same prefix together. SGLang does that with its
-# queue, longest match first.
+# worst case: what was used longest ago is exactly what is needed next, and half the memory gives nothing at all. It
+# even takes more than the 640 blocks of the prompts. Each request's own block lies in the tree as well and waits for
+# its turn to go, so about 640 + 40 = 680 blocks are younger than the one that is asked for. Nightly jobs that go
+# through all customers look like this. The remedy is not memory but order: serve those with the same prefix together.
+# SGLang does that with its queue, longest match first.
 #
 # ### A second home
 #
-# The dashed lines have a **host store**: an evicted block is copied to CPU memory, which is larger and cheaper, and is copied
-# back when it is asked for. It counts as a hit, but not a free one. Is copying faster than computing again? By arithmetic, for
-# the 8B model: 131,072 B a token at 25 GB/s (PCIe, in practice) are 5.2 µs; prefill takes 15 µs a token. Three times
-# faster. From a disk that reads 5 GB/s it would be 26 µs: slower than to compute again.
+# The dashed lines have a **host store**: an evicted block is copied to CPU memory, which is larger and cheaper, and is
+# copied back when it is asked for. It counts as a hit, but not a free one. Is copying faster than computing again? By
+# arithmetic, for the 8B model: 131,072 B a token at 25 GB/s (PCIe, in practice) are 5.2 µs; prefill takes 15 µs a
+# token. Three times faster. From a disk that reads 5 GB/s it would be 26 µs: slower than to compute again.
 #
-# Here "host" and "device" are the same memory, so copying is cheap. Measure the three cases with a document of 1,000 tokens
-# (a few seconds).
+# Here "host" and "device" are the same memory, so copying is cheap. Measure the three cases with a document of 1,000
+# tokens (a few seconds).
 
 # %%
 engine, numbers = Engine(target, n_blocks=100, host_blocks=100), itertools.count(100)
@@ -781,9 +788,9 @@ print(which_is_faster(tries, "on the device", "in the host store"))
 # %% [markdown]
 # ## Stable parts first
 #
-# What ends the reuse is the first token that differs. So the order of a prompt's parts is worth money: **what never changes
-# comes first, what always changes comes last.** Four ways to put together the same four parts: rules (300 tokens), examples
-# (300 tokens), the time, the question.
+# What ends the reuse is the first token that differs. So the order of a prompt's parts is worth money: **what never
+# changes comes first, what always changes comes last.** Four ways to put together the same four parts: rules (300
+# tokens), examples (300 tokens), the time, the question.
 #
 # ### Prediction 5
 #
@@ -851,45 +858,46 @@ figures.show(
 
 # %% [markdown]
 # A clock in front costs the whole cache, for a figure that the question may not even need. Other things that differ in
-# front of what is equal: a user's name in the first line, a request number, tools listed from a set (in another order each
-# time), JSON with unsorted keys, the documents of a search in the order of their scores. None of them raises an error. You
-# see them in one number, the hit rate, so have it on the dashboard.
+# front of what is equal: a user's name in the first line, a request number, tools listed from a set (in another order
+# each time), JSON with unsorted keys, the documents of a search in the order of their scores. None of them raises an
+# error. You see them in one number, the hit rate, so have it on the dashboard.
 #
-# **A word on safety.** Who may share a prefix? A shorter wait tells that somebody has sent the same beginning before. Guess a
-# secret piece by piece, and the clock says when a guess was right. So caches are shared within a customer and not across
-# customers, except for what the provider itself puts in front. The answer itself reveals nothing: it is the same with a hit
-# and without.
+# **A word on safety.** Who may share a prefix? A shorter wait tells that somebody has sent the same beginning before.
+# Guess a secret piece by piece, and the clock says when a guess was right. So caches are shared within a customer and
+# not across customers, except for what the provider itself puts in front. The answer itself reveals nothing: it is the
+# same with a hit and without.
 
 # %% [markdown]
 # ## Several machines
 #
-# A cache lies in the memory of *one* machine. With four replicas behind a plain load balancer, a customer's second request
-# lands with probability ¾ on a machine that has never seen the first. And each machine caches every customer's prompt,
-# so their pools hold four copies of the same.
+# A cache lies in the memory of *one* machine. With four replicas behind a plain load balancer, a customer's second
+# request lands with probability ¾ on a machine that has never seen the first. And each machine caches every customer's
+# prompt, so their pools hold four copies of the same.
 #
 # Routing by prefix sends a request where most of its prompt is. A replica is asked for two things:
-# `replica.cached_tokens(prompt)`, how many tokens of the prompt's beginning it has, and `replica.load`, a number. Left to itself that rule has a flaw: a prefix that everybody
-# uses sends everybody to one machine. So it gets a guard: a replica with much more to do than the least busy one is passed
-# over, whatever it has.
+# `replica.cached_tokens(prompt)`, how many tokens of the prompt's beginning it has, and `replica.load`, a number. Left
+# to itself that rule has a flaw: a prefix that everybody uses sends everybody to one machine. So it gets a guard: a
+# replica with much more to do than the least busy one is passed over, whatever it has.
 
 # %%
 from nanolm.paging import route_by_prefix  # exercise: route_by_prefix
 # points: 4
 # minutes: 12
 # difficulty: 2
-# tested: Most cached tokens win, then the least load, then the first; a replica with too much extra load is left out, one
-#   with exactly as much is not; seven requests of one prefix are spread; no replica and a negative guard are refused.
+# tested: Most cached tokens win, then the least load, then the first; a replica with too much extra load is left out,
+#   one with exactly as much is not; seven requests of one prefix are spread; no replica and a negative guard are
+#   refused.
 # why: A cache that requests do not reach is memory lost. This function decides whether they do.
-# hint: Who is too busy is out whatever it has cached, and "too busy" is told from the smallest load of all, that of replicas
-#   with nothing cached included. `require_not_negative` refuses infinity, so spare it the infinite guard. // The indices of
-#   those not too busy; one `max` over them whose `key` is a tuple: what comes first in it decides first, and what should be
-#   small gets a minus.
+# hint: Who is too busy is out whatever it has cached, and "too busy" is told from the smallest load of all, that of
+#   replicas with nothing cached included. `require_not_negative` refuses infinity, so spare it the infinite guard. //
+#   The indices of those not too busy; one `max` over them whose `key` is a tuple: what comes first in it decides first,
+#   and what should be small gets a minus.
 
 # %% [markdown]
 # A simulation: 24 customers with system prompts of 512 tokens and requests of 64 more; one customer sends four of ten
 # requests, the others by the law from above. A replica does the work of 10,000 positions a second, and a request costs
-# those of its prompt that are not cached, and 400 for its answer. A replica's tree has room for 8 system prompts. Its *load* is
-# the work it has accepted and not done.
+# those of its prompt that are not cached, and 400 for its answer. A replica's tree has room for 8 system prompts. Its
+# *load* is the work it has accepted and not done.
 
 
 # %%
@@ -971,10 +979,10 @@ figures.show(
 )
 
 # %% [markdown]
-# (The simulation draws nothing by chance that is not fixed, so these numbers are the same everywhere.) Round robin hits by
-# luck. Without a guard, prefix routing has the worst waits: the popular customer's machine gets more work than it can do, and
-# its queue grows as long as the run. A guard that is too tight throws hits away. In between lies a valley: when a popular
-# prefix spills over, a second machine learns it, and from then on there are two.
+# (The simulation draws nothing by chance that is not fixed, so these numbers are the same everywhere.) Round robin hits
+# by luck. Without a guard, prefix routing has the worst waits: the popular customer's machine gets more work than it
+# can do, and its queue grows as long as the run. A guard that is too tight throws hits away. In between lies a valley:
+# when a popular prefix spills over, a second machine learns it, and from then on there are two.
 #
 # Routers of real servers decide by the same two numbers. A poor man's version is to send each user always to the same
 # machine: it keeps conversations together, but spreads every system prompt over all machines.
@@ -982,27 +990,28 @@ figures.show(
 # %% [markdown]
 # ## What it costs
 #
-# Providers sell the reuse. A prompt token costs the plain price; to have a part of the prompt *written* to the cache costs
-# more, w = 1.25 times, and to *read* it there much less, r = 0.1 times (0.05 with some). An entry lives τ = 5 minutes, and
-# each use starts the 5 minutes anew. Only whole multiples of a granularity count; the price lists differ, so look yours up.
+# Providers sell the reuse. A prompt token costs the plain price; to have a part of the prompt *written* to the cache
+# costs more, w = 1.25 times, and to *read* it there much less, r = 0.1 times (0.05 with some). An entry lives τ = 5
+# minutes, and each use starts the 5 minutes anew. Only whole multiples of a granularity count; the price lists differ,
+# so look yours up.
 #
-# Start with the plain bill: input and output have prices of their own, because a written token costs a pass and a read one
-# does not. At 2 and 10 dollars a million, 1,000 tokens in and 500 out: 0.002 + 0.005 = 0.007 dollars.
+# Start with the plain bill: input and output have prices of their own, because a written token costs a pass and a read
+# one does not. At 2 and 10 dollars a million, 1,000 tokens in and 500 out: 0.002 + 0.005 = 0.007 dollars.
 
 # %%
 from nanolm.budget import request_dollars  # exercise: request_dollars
 # points: 1
 # minutes: 3
 # difficulty: 1
-# tested: Input and output at their own prices, prices per million, nothing for nothing, and refusal of negative counts and
-#   prices.
+# tested: Input and output at their own prices, prices per million, nothing for nothing, and refusal of negative counts
+#   and prices.
 # why: Every comparison below starts from this number.
-# hint: Prices are per million, token counts are whole. // Two products, a sum, a division. `require_count(0, name=value, …)` and
-#   `require_not_negative(name=value, …)` take the arguments by name and refuse what is not allowed.
+# hint: Prices are per million, token counts are whole. // Two products, a sum, a division. `require_count(0,
+#   name=value, …)` and `require_not_negative(name=value, …)` take the arguments by name and refuse what is not allowed.
 
 # %% [markdown]
-# **By hand.** 100 requests within a few minutes, each with the same 10,000 tokens in front and 500 of its own, at 3 dollars
-# a million:
+# **By hand.** 100 requests within a few minutes, each with the same 10,000 tokens in front and 500 of its own, at 3
+# dollars a million:
 #
 # | | | dollars |
 # |---|---|---:|
@@ -1014,8 +1023,8 @@ from nanolm.budget import request_dollars  # exercise: request_dollars
 # 85 % saved. The 500 fresh tokens are 1/21 of the prompt and one third of what is left of the bill.
 #
 # With 100 fresh tokens behind 10,000 read at a tenth, a request costs as much as 1,000 + 100 = 1,100 tokens in place of
-# 10,100: 9.2 times less. At a twentieth 600 tokens, 16.8 times less. And if the provider caches in multiples of 2,048: 10,000
-# = 4 · 2,048 + 1,808, so 8,192 are cached and 1,808 cost the plain price, always.
+# 10,100: 9.2 times less. At a twentieth 600 tokens, 16.8 times less. And if the provider caches in multiples of 2,048:
+# 10,000 = 4 · 2,048 + 1,808, so 8,192 are cached and 1,808 cost the plain price, always.
 #
 # As an equation, for n requests of which m find nothing and the other n − m read:
 #
@@ -1028,14 +1037,15 @@ from nanolm.budget import prompt_cache_cost  # exercise: prompt_cache_cost
 # points: 4
 # minutes: 15
 # difficulty: 2
-# tested: The bill above, reads at a tenth and a twentieth, an entry that lives on because it is used, one that comes exactly at
-#   the end and one a moment later, rare use that only ever writes, multiples of 2,048, no request, factors of 1, and bad
-#   input.
-# why: The same discount saves 85 % of one product's bill and adds 24 % to another's. This function tells which is yours.
-# hint: A use renews the time to live whether it read or wrote; and the part of the shared tokens below a whole multiple is
-#   never cached, so it costs the plain price, always. // Split the shared part in two; what is not cached joins the fresh
-#   tokens. Then one loop over `arrivals_in_order(arrivals_seconds)`, which gives them as a list and refuses a wrong order,
-#   that remembers when the entry was last used, None before the first time.
+# tested: The bill above, reads at a tenth and a twentieth, an entry that lives on because it is used, one that comes
+#   exactly at the end and one a moment later, rare use that only ever writes, multiples of 2,048, no request, factors
+#   of 1, and bad input.
+# why: The same discount saves 85 % of one product's bill and adds 24 % to another's. This function tells which is
+#   yours.
+# hint: A use renews the time to live whether it read or wrote; and the part of the shared tokens below a whole multiple
+#   is never cached, so it costs the plain price, always. // Split the shared part in two; what is not cached joins the
+#   fresh tokens. Then one loop over `arrivals_in_order(arrivals_seconds)`, which gives them as a list and refuses a
+#   wrong order, that remembers when the entry was last used, None before the first time.
 
 # %%
 without = 100 * request_dollars(10_500, 0, input_dollars_per_million=3.0)
@@ -1047,8 +1057,8 @@ print(f"in multiples of 2,048: {units:.4f} dollars")
 # %% [markdown]
 # ### Prediction 6
 #
-# The same requests arrive by chance, every G minutes on average, and the entry lives 5 minutes. Up to which G does caching pay?
-# Below 5 minutes, at 5, or beyond?
+# The same requests arrive by chance, every G minutes on average, and the entry lives 5 minutes. Up to which G does
+# caching pay? Below 5 minutes, at 5, or beyond?
 
 # %%
 my_longest_mean_gap_minutes = 5.0  # change it
@@ -1086,22 +1096,23 @@ figures.show(
 )
 
 # %% [markdown]
-# Evenly spaced, it is a cliff: beyond 5 minutes every request pays for writing and none ever reads, 24 % more than without.
+# Evenly spaced, it is a cliff: beyond 5 minutes every request pays for writing and none ever reads, 24 % more than
+# without.
 #
 # By chance it is a slope. Of gaps with mean G, a share h = 1 − e^(−τ/G) is shorter than τ. Caching pays while
 # w (1 − h) + r h < 1, that is
 #
 # $$h > \frac{w - 1}{w - r} = \frac{0.25}{1.15} = 22\,\%$$
 #
-# which is a mean gap of 4.1 · τ, **20 minutes**: chance brings requests in bunches. The rule to remember: with these prices
-# caching pays if one request in four finds the entry; at one in five it does not quite.
+# which is a mean gap of 4.1 · τ, **20 minutes**: chance brings requests in bunches. The rule to remember: with these
+# prices caching pays if one request in four finds the entry; at one in five it does not quite.
 
 # %% [markdown]
 # ## Depth: runs instead of blocks
 #
-# A prompt of 100,000 tokens that parts from no other is 6,250 nodes in our tree, at 16 tokens a block. Nothing is gained by
-# most of them: nobody has ever left the text there. SGLang's tree keeps one node for the whole *run*, and cuts it only where
-# a text leaves it. The three sentences from above are then four runs instead of seven nodes:
+# A prompt of 100,000 tokens that parts from no other is 6,250 nodes in our tree, at 16 tokens a block. Nothing is
+# gained by most of them: nobody has ever left the text there. SGLang's tree keeps one node for the whole *run*, and
+# cuts it only where a text leaves it. The three sentences from above are then four runs instead of seven nodes:
 #
 # | | run | behind it |
 # |---|---|---|
@@ -1110,44 +1121,44 @@ figures.show(
 # | 3 | a hat | |
 # | 4 | a cat · sat on · the mat | |
 #
-# **Cutting.** *the cat sat on the mat* came first, and was one run of three blocks. The second sentence leaves it after two.
-# So the run is cut: the front keeps *the cat*, *sat on*; the rest, *the mat*, hangs behind it; *a hat* becomes its second
-# child. Who keeps the old object, front or rest? The rest: it is the end of the run that others know, the order of leaves
-# above all. Nothing is copied and nobody's count of references changes.
+# **Cutting.** *the cat sat on the mat* came first, and was one run of three blocks. The second sentence leaves it after
+# two. So the run is cut: the front keeps *the cat*, *sat on*; the rest, *the mat*, hangs behind it; *a hat* becomes its
+# second child. Who keeps the old object, front or rest? The rest: it is the end of the run that others know, the order
+# of leaves above all. Nothing is copied and nobody's count of references changes.
 #
-# **Use.** In a tree of blocks each node has its own last use. A run has one for all its blocks. Is that enough? Only if all
-# of them were always used together. So a *look-up* that ends in the middle of a run has to cut as well: its front was used
-# now and its rest was not. Do that, and both trees evict the same blocks in the same order. Forget it, and one question with
-# a known beginning keeps the whole old conversation alive.
+# **Use.** In a tree of blocks each node has its own last use. A run has one for all its blocks. Is that enough? Only if
+# all of them were always used together. So a *look-up* that ends in the middle of a run has to cut as well: its front
+# was used now and its rest was not. Do that, and both trees evict the same blocks in the same order. Forget it, and one
+# question with a known beginning keeps the whole old conversation alive.
 #
 # **Eviction** takes a run from its end, block by block, and only as far as is asked.
 #
 # Given: `Run` (read its five fields), `n_equal(keys, other_keys)`, which counts the keys that two lists share at their
-# beginning, `whole_blocks`, and `match`, which calls your `path`. `self.leaves` has the leaves in the order of their last
-# use: `pop()`, `add(run)`.
+# beginning, `whole_blocks`, and `match`, which calls your `path`. `self.leaves` has the leaves in the order of their
+# last use: `pop()`, `add(run)`.
 
 # %%
 from nanolm.paging import CompressedRadixCache  # exercise: path, split, insert, evict
 # points: 12
 # minutes: 90
 # difficulty: 4
-# tested: Split: every link of front, rest, parent and children, lists of their own, no use and no reference changed. Path: whole
-#   runs, a cut where a text leaves one, last uses on both sides of the cut. Insert: one run for all that is new, the tree's
-#   own blocks kept, a leaf that can be evicted. Evict: from the end, no more than asked, pinned blocks in the middle, empty
-#   runs. All four: 2,000 random events beside a cache that searches everything it has.
+# tested: Split: every link of front, rest, parent and children, lists of their own, no use and no reference changed.
+#   Path: whole runs, a cut where a text leaves one, last uses on both sides of the cut. Insert: one run for all that is
+#   new, the tree's own blocks kept, a leaf that can be evicted. Evict: from the end, no more than asked, pinned blocks
+#   in the middle, empty runs. All four: 2,000 random events beside a cache that searches everything it has.
 # why: This is the radix tree of SGLang. Fewer nodes make the look-up of a long prompt cheap, and so its eviction.
-# hint: The traps are links that still say what was true before a cut, and a last use given to what was not used. Draw the
-#   four objects of a cut (parent, front, rest, the rest's children) and the six links between them before you write. //
-#   split: the front is a new Run with the first n keys and blocks, the run's parent and last use; then the parent's link,
-#   the run's own keys, blocks and parent, and the front's one child. path: from the root down, while the next key is among
-#   the children; cut if `n_equal` is less than the run has; set the last use; drop the keys that are found. insert: what
-#   `path` found is kept; the rest of the whole blocks is one new run, shared block by block. evict: pop a leaf, take blocks
-#   off its end while they may go and more are wanted; if it is empty, out of its parent's children with it, and the parent
-#   may be a leaf now; if not, set it aside.
+# hint: The traps are links that still say what was true before a cut, and a last use given to what was not used. Draw
+#   the four objects of a cut (parent, front, rest, the rest's children) and the six links between them before you
+#   write. // split: the front is a new Run with the first n keys and blocks, the run's parent and last use; then the
+#   parent's link, the run's own keys, blocks and parent, and the front's one child. path: from the root down, while the
+#   next key is among the children; cut if `n_equal` is less than the run has; set the last use; drop the keys that are
+#   found. insert: what `path` found is kept; the rest of the whole blocks is one new run, shared block by block. evict:
+#   pop a leaf, take blocks off its end while they may go and more are wanted; if it is empty, out of its parent's
+#   children with it, and the parent may be a leaf now; if not, set it aside.
 
 # %% [markdown]
-# The twenty conversations, each with a question and an answer of 40 tokens more, in both trees: the same is found, in fewer
-# nodes.
+# The twenty conversations, each with a question and an answer of 40 tokens more, in both trees: the same is found, in
+# fewer nodes.
 
 # %%
 texts = [prompt + reading[2000 + 40 * i : 2040 + 40 * i] for i, prompt in enumerate(conversations)]
@@ -1204,23 +1215,23 @@ figures.show(
 # %% [markdown]
 # ## Depth: other things than a beginning
 #
-# **Marked points.** Some providers look prefixes up at any multiple of their granularity, others only at points that the
-# request marks. Then a mark behind the part that changes is a mark wasted: what is written ends in a timestamp, and no later
-# request will read it.
+# **Marked points.** Some providers look prefixes up at any multiple of their granularity, others only at points that
+# the request marks. Then a mark behind the part that changes is a mark wasted: what is written ends in a timestamp, and
+# no later request will read it.
 #
-# **Modules** (Prompt Cache, [Gim 2024](https://arxiv.org/abs/2311.04934)). Could a document be cached once and used at any
-# place, behind any other? The plot of layers above says no: its states would be others. Prompt Cache does it all the same:
-# each module is run alone, at positions of its own that are kept free for it, and put together with others. The modules do
-# not see one another; only the question sees all. It is fast and it is *another model's* answer: close on many tasks, not
-# equal. A prefix cache is exact.
+# **Modules** (Prompt Cache, [Gim 2024](https://arxiv.org/abs/2311.04934)). Could a document be cached once and used at
+# any place, behind any other? The plot of layers above says no: its states would be others. Prompt Cache does it all
+# the same: each module is run alone, at positions of its own that are kept free for it, and put together with others.
+# The modules do not see one another; only the question sees all. It is fast and it is *another model's* answer: close
+# on many tasks, not equal. A prefix cache is exact.
 #
-# **Smaller states.** What is cached can be quantized ([week 5](../week05_quantization/week05_quantization.ipynb)) or made
-# small by design ([week 9](../week09_smaller_cache/week09_smaller_cache.ipynb)). An 8-bit cache keeps twice as many prefixes
-# as one of 16 bits. Models with a sliding window need only the window of the prefix; models with a recurrent state can
-# resume only where a copy of the state was taken.
+# **Smaller states.** What is cached can be quantized ([week 5](../week05_quantization/week05_quantization.ipynb)) or
+# made small by design ([week 9](../week09_smaller_cache/week09_smaller_cache.ipynb)). An 8-bit cache keeps twice as
+# many prefixes as one of 16 bits. Models with a sliding window need only the window of the prefix; models with a
+# recurrent state can resume only where a copy of the state was taken.
 #
-# **Machines of their own for prefill.** Where prompts are run on other machines than answers are written, the cache travels
-# between them, and routing decides about both: the prefill goes to where the prefix is.
+# **Machines of their own for prefill.** Where prompts are run on other machines than answers are written, the cache
+# travels between them, and routing decides about both: the prefill goes to where the prefix is.
 #
 # **Preemption.** A preempted request (week 6) leaves what it had computed in the tree. When it comes back soon, it
 # finds its own text. The engine does not call that a hit: it says nothing about what prompts have in common.
@@ -1228,8 +1239,8 @@ figures.show(
 # %% [markdown]
 # ## The same with libraries
 #
-# In transformers a prefix is a `DynamicCache` that you keep. `generate` writes into the cache it is given (`cache`, in older
-# versions `past_key_values`), so each request gets a copy. (About ten seconds, most of them for the import.)
+# In transformers a prefix is a `DynamicCache` that you keep. `generate` writes into the cache it is given (`cache`, in
+# older versions `past_key_values`), so each request gets a copy. (About ten seconds, most of them for the import.)
 
 # %%
 import copy
@@ -1260,26 +1271,25 @@ else:
     print("transformers is not installed here; with it, this cell writes with a kept prefix")
 
 # %% [markdown]
-# You keep the books there: which cache belongs to which beginning, and when it goes. Servers keep them for you. vLLM has
-# *automatic prefix caching* (not run here):
+# You keep the books there: which cache belongs to which beginning, and when it goes. Servers keep them for you. vLLM
+# has *automatic prefix caching* (not run here):
 #
 # ```
 # vllm serve MODEL --enable-prefix-caching --block-size 16
 # ```
 #
-# (Recent versions have it on by default.) It has no tree. Each full block gets a **hash** of its tokens *and of the hash of
-# the block before it*, and one dictionary leads from hash to block. The hash of the parent does what our tree's branches
-# do: the same tokens behind another prefix are another entry. Where
-# the first hash contains a salt, customers are separate. Freed blocks wait in a queue, and the one longest in it is reused
-# first, a prefix's last block before its first.
-# `/metrics` counts tokens looked up and tokens hit. SGLang has the tree of runs that you can write in the depth part, and its
-# router a rule like that of `route_by_prefix`.
+# (Recent versions have it on by default.) It has no tree. Each full block gets a **hash** of its tokens *and of the
+# hash of the block before it*, and one dictionary leads from hash to block. The hash of the parent does what our tree's
+# branches do: the same tokens behind another prefix are another entry. Where the first hash contains a salt, customers
+# are separate. Freed blocks wait in a queue, and the one longest in it is reused first, a prefix's last block before
+# its first. `/metrics` counts tokens looked up and tokens hit. SGLang has the tree of runs that you can write in the
+# depth part, and its router a rule like that of `route_by_prefix`.
 
 # %% [markdown]
 # ## The same on a real model
 #
-# SmolLM2-135M, if it is installed here: a system prompt of a few hundred tokens in front of four questions, with your tree and
-# without (about half a minute).
+# SmolLM2-135M, if it is installed here: a system prompt of a few hundred tokens in front of four questions, with your
+# tree and without (about half a minute).
 
 # %%
 from course.lab.real_model import real_model
@@ -1347,43 +1357,45 @@ if real:
 # %% [markdown]
 # ## Back of the envelope
 #
-# Do these on paper. Open the answers afterwards. The model is the 8B one from above: 131,072 B and 15 µs of prefill a token,
-# 4.48 ms to load the weights.
+# Do these on paper. Open the answers afterwards. The model is the 8B one from above: 131,072 B and 15 µs of prefill a
+# token, 4.48 ms to load the weights.
 #
 # **1.** A prompt of 10,500 tokens, of which 10,000 are cached. TTFT with and without the cache, in an idle server?
 #
-# <details><summary>Answer</summary>Without: 10,500 · 15 µs = 158 ms for the matrices. Attention adds 4 · 4,096 · 32 operations
-# for each pair of positions, 10,500 · 5,250 pairs: 28.9·10¹², 29 ms at 10¹⁵ a second, together 186 ms. With: 500 · 15 µs = 7.5
-# ms, above the 4.48 ms of loading; attention of 500 positions over 10,250 on average, 2.7 ms; and 10,000 · 131,072 B = 1.31 GB
-# of cache to read at 3.35 TB/s, 0.4 ms. Together 10.6 ms: 18 times faster, not 21, as fewer tokens alone would
-# say.</details>
+# <details><summary>Answer</summary>Without: 10,500 · 15 µs = 158 ms for the matrices. Attention adds 4 · 4,096 · 32
+# operations for each pair of positions, 10,500 · 5,250 pairs: 28.9·10¹², 29 ms at 10¹⁵ a second, together 186 ms. With:
+# 500 · 15 µs = 7.5 ms, above the 4.48 ms of loading; attention of 500 positions over 10,250 on average, 2.7 ms; and
+# 10,000 · 131,072 B = 1.31 GB of cache to read at 3.35 TB/s, 0.4 ms. Together 10.6 ms: 18 times faster, not 21, as
+# fewer tokens alone would say.</details>
 #
-# **2.** An agent takes 40 steps. Each adds 1,500 tokens to its context and sends all of it. Input tokens in all? What do they
-# cost at 3 dollars a million, without caching and with w = 1.25, r = 0.1, a few seconds between steps?
+# **2.** An agent takes 40 steps. Each adds 1,500 tokens to its context and sends all of it. Input tokens in all? What
+# do they cost at 3 dollars a million, without caching and with w = 1.25, r = 0.1, a few seconds between steps?
 #
-# <details><summary>Answer</summary>1,500 · (1 + 2 + … + 40) = 1,500 · 820 = 1.23 million, 3.69 dollars. With caching, each step
-# writes its 1,500 new tokens and reads what came before: 40 · 1,500 · 1.25 = 75,000 and 1,500 · (0 + 1 + … + 39) · 0.1 =
-# 1,500 · 780 · 0.1 = 117,000 plain tokens, together 192,000: 0.58 dollars, 6.4 times less.</details>
+# <details><summary>Answer</summary>1,500 · (1 + 2 + … + 40) = 1,500 · 820 = 1.23 million, 3.69 dollars. With caching,
+# each step writes its 1,500 new tokens and reads what came before: 40 · 1,500 · 1.25 = 75,000 and 1,500 · (0 + 1 + … + 39) ·
+# 0.1 = 1,500 · 780 · 0.1 = 117,000 plain tokens, together 192,000: 0.58 dollars, 6.4 times less.</details>
 #
-# **3.** A system prompt of 10,000 tokens is used every G minutes, exactly. Somebody proposes to keep it alive by reading it every
-# 5 minutes for nothing. Up to which G is that cheaper than writing it anew each time?
+# **3.** A system prompt of 10,000 tokens is used every G minutes, exactly. Somebody proposes to keep it alive by
+# reading it every 5 minutes for nothing. Up to which G is that cheaper than writing it anew each time?
 #
-# <details><summary>Answer</summary>A write costs 1.25, a read 0.1 of the plain price. With k extra reads a use costs 0.1 (k + 1),
-# against 1.25: k up to 11. k extra reads bridge gaps of up to 5 (k + 1) minutes, so up to G = 60 minutes. But compared with no
-# caching at all, which costs 1, it pays for k up to 8: 45 minutes.</details>
+# <details><summary>Answer</summary>A write costs 1.25, a read 0.1 of the plain price. With k extra reads a use costs
+# 0.1 (k + 1), against 1.25: k up to 11. k extra reads bridge gaps of up to 5 (k + 1) minutes, so up to G = 60 minutes.
+# But compared with no caching at all, which costs 1, it pays for k up to 8: 45 minutes.</details>
 #
-# **4.** 80 GB, 16 GB of weights, 10 % of the rest kept free. 20 customers with system prompts of 10,000 tokens each. How many
-# requests of 8,192 tokens behind them can run at once, if all 20 prompts are to stay? (Each request shares its prompt.)
+# **4.** 80 GB, 16 GB of weights, 10 % of the rest kept free. 20 customers with system prompts of 10,000 tokens each.
+# How many requests of 8,192 tokens behind them can run at once, if all 20 prompts are to stay? (Each request shares its
+# prompt.)
 #
-# <details><summary>Answer</summary>64 GB · 0.9 = 57.6 GB. The prompts: 200,000 · 131,072 B = 26.2 GB. Left are 31.4 GB; a
-# request's own 8,192 tokens are 1.074 GB: 29. Without sharing a request is 18,192 tokens, 2.38 GB: 24 in all, and every one
-# of them prefills 10,000 tokens more.</details>
+# <details><summary>Answer</summary>64 GB · 0.9 = 57.6 GB. The prompts: 200,000 · 131,072 B = 26.2 GB. Left are 31.4 GB;
+# a request's own 8,192 tokens are 1.074 GB: 29. Without sharing a request is 18,192 tokens, 2.38 GB: 24 in all, and
+# every one of them prefills 10,000 tokens more.</details>
 #
-# **5.** Your dashboard says 60 % of *requests* hit, and 20 % of *tokens*. What does the load look like, and what would you do?
+# **5.** Your dashboard says 60 % of *requests* hit, and 20 % of *tokens*. What does the load look like, and what would
+# you do?
 #
-# <details><summary>Answer</summary>Many requests share a short beginning and go on with something long of their own. TTFT has
-# hardly improved: it follows tokens. Look at what comes right behind the common part: if it is a timestamp or a user's name in
-# front of long common rules, move it back.</details>
+# <details><summary>Answer</summary>Many requests share a short beginning and go on with something long of their own.
+# TTFT has hardly improved: it follows tokens. Look at what comes right behind the common part: if it is a timestamp or
+# a user's name in front of long common rules, move it back.</details>
 
 # %% [markdown]
 # ## Check yourself
@@ -1397,96 +1409,97 @@ if real:
 # - Four replicas, round robin, every machine with a perfect cache. What is wrong?
 # - When does a provider's cache make the bill longer?
 #
-# <details><summary>Short answers</summary>
-# Keys and values depend on everything before them, so an equal ending behind another beginning is other numbers. · One, or up
-# to a block: the logits of the next token are made by running the last one. · Nothing, or what it pins could never be evicted
-# for anybody. · The count says who uses it now, the last use how
-# likely it is to be used again; the count protects. · Without its trunk a branch cannot be found; and everybody's use renews
-# the trunk. · Nothing: the cache is read at every step as before. (It helps indirectly: prefills take less of each pass.) ·
-# Three of four times the prefix lies on another machine, and all pools hold copies of the same. · When fewer than 22 % of uses
-# come within the time to live (w = 1.25, r = 0.1), or when the mark stands behind something that changes.
-# </details>
+# <details><summary>Short answers</summary> Keys and values depend on everything before them, so an equal ending behind
+# another beginning is other numbers. · One, or up to a block: the logits of the next token are made by running the last
+# one. · Nothing, or what it pins could never be evicted for anybody. · The count says who uses it now, the last use how
+# likely it is to be used again; the count protects. · Without its trunk a branch cannot be found; and everybody's use
+# renews the trunk. · Nothing: the cache is read at every step as before. (It helps indirectly: prefills take less of
+# each pass.) · Three of four times the prefix lies on another machine, and all pools hold copies of the same. · When
+# fewer than 22 % of uses come within the time to live (w = 1.25, r = 0.1), or when the mark stands behind something
+# that changes. </details>
 
 # %% [markdown]
 # ## In an interview
 #
-# *"Our assistant sends a system prompt of 10,000 tokens with every request. It is slow to start and expensive. What do you
-# do?"*
+# *"Our assistant sends a system prompt of 10,000 tokens with every request. It is slow to start and expensive. What do
+# you do?"*
 #
 # A structure for three minutes:
 #
-# 1. **Split the time.** TTFT is queue plus prefill plus network; 10,000 tokens of prefill are the suspect. The time per output
-#    token is another matter, and caching does not touch it (30 seconds).
-# 2. **Is the prompt cacheable?** Compare two consecutive requests token by token: where is the first difference? Stable parts
-#    first; clock, names and search results last; sorted keys, one tokenizer (45 seconds).
-# 3. **Does the request reach the cache?** How many replicas, how are they routed; hit rate *in tokens*, by replica. Route by
-#    prefix with a guard against overload; warm up after a deployment (30 seconds).
-# 4. **Does it stay there?** Pool size against the working set; eviction rate; host store if copying beats computing. With a
-#    provider: gaps against the time to live (30 seconds).
-# 5. **Numbers.** Prefill from 10,500 to 500 tokens; bill 3.15 to 0.48 dollars per hundred requests; break-even at 22 % hits.
-#    Quality does not change; check it all the same: equal answers at temperature 0 up to near ties (45 seconds).
+# 1. **Split the time.** TTFT is queue plus prefill plus network; 10,000 tokens of prefill are the suspect. The time per
+#    output token is another matter, and caching does not touch it (30 seconds).
+# 2. **Is the prompt cacheable?** Compare two consecutive requests token by token: where is the first difference? Stable
+#    parts first; clock, names and search results last; sorted keys, one tokenizer (45 seconds).
+# 3. **Does the request reach the cache?** How many replicas, how are they routed; hit rate *in tokens*, by replica.
+#    Route by prefix with a guard against overload; warm up after a deployment (30 seconds).
+# 4. **Does it stay there?** Pool size against the working set; eviction rate; host store if copying beats computing.
+#    With a provider: gaps against the time to live (30 seconds).
+# 5. **Numbers.** Prefill from 10,500 to 500 tokens; bill 3.15 to 0.48 dollars per hundred requests; break-even at 22 %
+#    hits. Quality does not change; check it all the same: equal answers at temperature 0 up to near ties (45 seconds).
 
 # %% [markdown] written="proof for prefixes" points=6 minutes=15 difficulty=3
-# **Prove that a prefix can be cached.** A decoder has L layers. In each, position s attends to the positions up to s, and
-# everything else works on each position alone (norms, projections, rotation by the position, feed-forward). (a) Show that keys and
-# values of positions 1 … n, in every layer, depend only on tokens 1 … n. (b) Conclude that two prompts with the same first n
-# tokens can share them. (c) Which step fails for a bidirectional model, and what would have to happen to its cache after each
-# new token? (d) Why does (a) not allow to reuse a common part in the middle?
+# **Prove that a prefix can be cached.** A decoder has L layers. In each, position s attends to the positions up to s,
+# and everything else works on each position alone (norms, projections, rotation by the position, feed-forward). (a)
+# Show that keys and values of positions 1 … n, in every layer, depend only on tokens 1 … n. (b) Conclude that two
+# prompts with the same first n tokens can share them. (c) Which step fails for a bidirectional model, and what would
+# have to happen to its cache after each new token? (d) Why does (a) not allow to reuse a common part in the middle?
 #
 # ### BEGIN SOLUTION
-# **Model answer.** (a) Induction over the layers. *Claim:* the state x of position s entering layer l is a function of tokens
-# 1 … s. *Start:* entering the first layer it is the embedding of token s. *Step:* let it be true for layer l. Query, key and
-# value of position s are made from its own state and its position s. The attention output of s is a function of its query and of
-# keys and values at positions t ≤ s, each of which by the claim depends on tokens 1 … t, hence on tokens 1 … s. What follows
-# (residual, norm, feed-forward) works on s alone, so the state entering layer l + 1 is a function of tokens 1 … s. So in every
-# layer the keys and values of s ≤ n are functions of tokens 1 … s, thus of 1 … n.
+# **Model answer.** (a) Induction over the layers. *Claim:* the state x of position s entering layer l is a function of
+# tokens 1 … s. *Start:* entering the first layer it is the embedding of token s. *Step:* let it be true for layer l.
+# Query, key and value of position s are made from its own state and its position s. The attention output of s is a
+# function of its query and of keys and values at positions t ≤ s, each of which by the claim depends on tokens 1 … t,
+# hence on tokens 1 … s. What follows (residual, norm, feed-forward) works on s alone, so the state entering layer l + 1
+# is a function of tokens 1 … s. So in every layer the keys and values of s ≤ n are functions of tokens 1 … s, thus of 1
+# … n.
 #
-# (b) The functions are the same model's, and so are positions and tokens; equal arguments give equal values (up to the order of
-# sums in floating point).
+# (b) The functions are the same model's, and so are positions and tokens; equal arguments give equal values (up to the
+# order of sums in floating point).
 #
-# (c) The step: s attends to positions t > s as well, so its output depends on later tokens. A new token changes the states of
-# *all* positions from the second layer on, with them all keys and values, and the cache would have to be computed anew after each
-# token. (Keys and values of the first layer alone would stay.)
+# (c) The step: s attends to positions t > s as well, so its output depends on later tokens. A new token changes the
+# states of *all* positions from the second layer on, with them all keys and values, and the cache would have to be
+# computed anew after each token. (Keys and values of the first layer alone would stay.)
 #
-# (d) (a) gives dependence on tokens 1 … s, and those in front of the middle part differ; also the position s, if the part has moved.
-# Then the arguments are not equal, and nothing says that the values are.
+# (d) (a) gives dependence on tokens 1 … s, and those in front of the middle part differ; also the position s, if the
+# part has moved. Then the arguments are not equal, and nothing says that the values are.
 #
-# **Mark scheme (6).** Induction with a claim about states (not only about one layer), 2. Attention step uses t ≤ s, 1. (b) same
-# positions and same model said, 1. (c) the step named, and all later layers recomputed, 1. (d) 1. An argument "because of the
-# causal mask" without induction over layers: at most 2 for (a).
+# **Mark scheme (6).** Induction with a claim about states (not only about one layer), 2. Attention step uses t ≤ s, 1.
+# (b) same positions and same model said, 1. (c) the step named, and all later layers recomputed, 1. (d) 1. An argument
+# "because of the causal mask" without induction over layers: at most 2 for (a).
 # ### END SOLUTION
 
 # %% [markdown] written="break-even" points=6 minutes=15 difficulty=2
-# **From how many uses does caching pay?** Writing costs w times the plain price, reading r times, r < 1 < w. The shared part has
-# C tokens; fresh tokens cost the same either way. (a) n uses come within one another's time to live. Derive the smallest n for
-# which caching is cheaper, in general and for w = 1.25, r = 0.1. (b) A longer life is offered at w = 2, with the same r. From which
-# n does it pay? (c) Uses come by chance; a share h of them finds the entry. Derive the h above which caching pays, and its value
-# for w = 1.25, r = 0.1. (d) Name a cost or a gain of caching that this calculation leaves out.
+# **From how many uses does caching pay?** Writing costs w times the plain price, reading r times, r < 1 < w. The shared
+# part has C tokens; fresh tokens cost the same either way. (a) n uses come within one another's time to live. Derive
+# the smallest n for which caching is cheaper, in general and for w = 1.25, r = 0.1. (b) A longer life is offered at w =
+# 2, with the same r. From which n does it pay? (c) Uses come by chance; a share h of them finds the entry. Derive the h
+# above which caching pays, and its value for w = 1.25, r = 0.1. (d) Name a cost or a gain of caching that this
+# calculation leaves out.
 #
 # ### BEGIN SOLUTION
-# **Model answer.** (a) With: C (w + r (n − 1)). Without: C n. Cheaper if w − r < n (1 − r), that is n > (w − r)/(1 − r). For 1.25
-# and 0.1: 1.15/0.9 = 1.28, so n = 2. (One use: 1.25 against 1. Two: 1.35 against 2.) (b) 1.9/0.9 = 2.11, so n = 3. (c) A use
-# costs on average w (1 − h) + r h per token, against 1. Cheaper if h (w − r) > w − 1, so h > (w − 1)/(w − r) = 0.25/1.15 = 0.217.
-# (d) For example: the shorter wait, which is often worth more than the price; output tokens, which dilute the saving in the whole
-# bill; the part below a unit of the granularity, which is never cached; on one's own machines the memory that cached blocks
-# take from the batch.
+# **Model answer.** (a) With: C (w + r (n − 1)). Without: C n. Cheaper if w − r < n (1 − r), that is n > (w − r)/(1 −
+# r). For 1.25 and 0.1: 1.15/0.9 = 1.28, so n = 2. (One use: 1.25 against 1. Two: 1.35 against 2.) (b) 1.9/0.9 = 2.11,
+# so n = 3. (c) A use costs on average w (1 − h) + r h per token, against 1. Cheaper if h (w − r) > w − 1, so h > (w −
+# 1)/(w − r) = 0.25/1.15 = 0.217. (d) For example: the shorter wait, which is often worth more than the price; output
+# tokens, which dilute the saving in the whole bill; the part below a unit of the granularity, which is never cached; on
+# one's own machines the memory that cached blocks take from the batch.
 #
-# **Mark scheme (6).** (a) both costs written down, 1; inequality solved, 1; n = 2, 1. (b) 1. (c) 1. (d) one that is real and not
-# counted above, 1. Numbers without derivation: at most 2 in all.
+# **Mark scheme (6).** (a) both costs written down, 1; inequality solved, 1; n = 2, 1. (b) 1. (c) 1. (d) one that is
+# real and not counted above, 1. Numbers without derivation: at most 2 in all.
 # ### END SOLUTION
 
 # %% [markdown]
 # ## What you have now
 #
-# You can prove why a beginning can be kept and a middle cannot, write the tree that a server keeps it in, predict how much of
-# a prompt is free and what the rest costs in seconds and in dollars, and find the timestamp that spoils it all. Run
-# `course status` in a terminal to see what is left.
+# You can prove why a beginning can be kept and a middle cannot, write the tree that a server keeps it in, predict how
+# much of a prompt is free and what the rest costs in seconds and in dollars, and find the timestamp that spoils it all.
+# Run `course status` in a terminal to see what is left.
 #
 # ## Sources
 #
-# - Zheng et al. 2024, [*SGLang: Efficient execution of structured language model programs*](https://arxiv.org/abs/2312.07104):
-#   the radix tree, LRU over leaves, scheduling by prefix.
+# - Zheng et al. 2024, [*SGLang: Efficient execution of structured language model
+#   programs*](https://arxiv.org/abs/2312.07104): the radix tree, LRU over leaves, scheduling by prefix.
 # - Kwon et al. 2023, [*Efficient memory management for large language model serving with
 #   PagedAttention*](https://arxiv.org/abs/2309.06180): blocks with reference counts, shared prefixes.
-# - Gim et al. 2024, [*Prompt Cache: modular attention reuse for low-latency inference*](https://arxiv.org/abs/2311.04934):
-#   reuse of parts that are no prefix, and what it costs in exactness.
+# - Gim et al. 2024, [*Prompt Cache: modular attention reuse for low-latency
+#   inference*](https://arxiv.org/abs/2311.04934): reuse of parts that are no prefix, and what it costs in exactness.

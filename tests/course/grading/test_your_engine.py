@@ -111,3 +111,12 @@ def test_the_reference_runs_in_place_of_what_is_missing_or_unwritten_and_a_line_
     assert lines[0] == "with the reference in place of 2.5 KVCache.advance: not written"
     assert lines[1].startswith("with the reference in place of 2.6 Attention.forward: ")
     assert state_of_the_engine() == before
+
+
+def test_a_method_that_a_lab_has_put_in_place_is_the_reference_s_and_stops_nothing(capsys):
+    space = answers()
+    space["KVCache"].update = nanolm.cache.KVCache.update  # as `needs` does for an answer that is missing
+    with your_engine("2.5", answers=space) as parts:
+        tiny_model().generate(PROMPT, 2)
+    assert {part.name for part in parts if part.whose == "reference"} == {"KVCache.update"}
+    assert "in place of 2.5 KVCache.update: not written" in capsys.readouterr().out
