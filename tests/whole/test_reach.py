@@ -52,11 +52,8 @@ STUDIES = {
         "flash_attention",
         "split_k_attention",
     ),
-<<<<<<< HEAD
     "keys shared out among processes: this engine runs in one": ("merge_across",),
-=======
     "a tree of runs, as SGLang keeps it: this engine's tree has a node a block": ("CompressedRadixCache.",),
->>>>>>> w67
     "windows in a ring, for one text: an engine gives back the blocks behind them": ("WindowKVCache.",),
 }
 # Commit f79872d, whose engine had a forward pass of its own, counted the same way over its 104 targets: by the default
