@@ -33,11 +33,12 @@ class CheckFailed(AssertionError):
 
     Attributes:
         failing: the call of the answer that the first test failed on, where it is known.
+        points: what the tests that passed earn.
     """
 
-    def __init__(self, message: str, failing: object = None) -> None:
+    def __init__(self, message: str, failing: object = None, points: float = 0) -> None:
         super().__init__(message)
-        self.failing = failing
+        self.failing, self.points = failing, points
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]

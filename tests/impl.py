@@ -5,17 +5,31 @@ function comes from the implementation under test (NANOLM_IMPL, or the notebook 
 name from the reference. A test without the mark is about the reference alone.
 """
 
+import importlib
+from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
 
 from course.building.front_doors import home_of
 from course.errors import CourseError, NotYetWritten
+from course.grading.guard import guard
 from course.grading.implementation import CHOSEN, REFERENCE, chosen
-from course.grading.outcomes import targets_of, unwritten_line
-from course.registry import registry
+from course.grading.limits import MemoryUp, TimeUp, limits
+from course.grading.outcomes import RETURNED, message_of, sentence_of, targets_of, unwritten_line
+from course.registry import find, registry
 
 _UNWRITTEN = "not_yet_written"
+_STOPPED = pytest.StashKey[set[tuple[str, ...]]]()  # what ran out of time or memory once, and is not run again
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--exercise",
+        action="append",
+        metavar="NAME",
+        help="run the tests of one exercise, as check does: 4.1, residual_distribution, or one method, KVCache.update",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,22 +46,62 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 @pytest.fixture
-def impl(request: pytest.FixtureRequest) -> ModuleType:
-    """The module under test."""
+def impl(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+    """The module under test; around what is graded stands a guard (course/grading/guard.py)."""
+    module, targets = _module_of(request)
+    take_off = guard(module, targets, importlib.import_module(module.__name__))
+    yield module
+    request.node.stash[RETURNED] = take_off()
+
+
+def _module_of(request: pytest.FixtureRequest) -> tuple[ModuleType, tuple[str, ...]]:
     targets = targets_of(request.node)
     modules = {home_of(target) for target in targets}
     if len(modules) != 1 or None in modules:
         pytest.fail(f"a test that takes impl is marked exercise('name'), of one module: {targets}", pytrace=False)
     try:
-        implementation = request.config.stash[CHOSEN]
-        return implementation.module(*modules, targets)
+        return request.config.stash[CHOSEN].module(*modules, targets), targets
     except CourseError as error:
         reason = str(error)
     pytest.fail(reason, pytrace=False)  # out here, so that no "during handling of" precedes it
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item):
+    """A test of an answer has limits; after one that met them, the others of just the same exercises are not run."""
+    if item.config.stash[CHOSEN].name == REFERENCE:
+        return (yield)
+    stopped = item.config.stash.setdefault(_STOPPED, set())
+    if targets_of(item) in stopped:
+        pytest.fail("not run: an earlier test of this exercise met its limit of time or memory", pytrace=False)
+    try:
+        with limits():
+            return (yield)
+    except (TimeUp, MemoryUp, MemoryError):
+        stopped.add(targets_of(item))
+        raise
+
+
+def _asked_for(config: pytest.Config) -> set[str] | None:
+    """The functions and methods that --exercise names; None where it is not given."""
+    names = config.getoption("--exercise")
+    if not names:
+        return None
+    try:
+        return {
+            target for name in names for target in ([name] if "." in name and name[0].isalpha() else find(name).targets)
+        }
+    except CourseError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    asked_for = _asked_for(config)
+    if asked_for is not None:
+        left_out = [item for item in items if asked_for.isdisjoint(targets_of(item))]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
         # `-k residual_distribution` finds every test of that exercise, whatever the test is called.
         item.extra_keyword_matches.update(target.split(".")[-1] for target in targets_of(item))
@@ -60,6 +114,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         grading = [item for item in items if asked.intersection(targets_of(item))]
         config.hook.pytest_deselected(items=[item for item in items if item not in grading])
         items[:] = grading
+        for item in items:  # a warning is worth knowing, and costs an answer nothing
+            item.add_marker(pytest.mark.filterwarnings("default"))
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> str | None:
@@ -76,6 +132,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo):
         report.outcome = "failed"
         report.longrepr = unwritten_line(targets_of(item), call.excinfo.value)
         report.user_properties.append((_UNWRITTEN, True))
+    elif report.failed and call.excinfo is not None and item.config.stash[CHOSEN].name != REFERENCE:
+        # In the words of `check`: a traceback would bury them, and show code of the reference.
+        report.longrepr = f"{sentence_of(item)}:\n  " + message_of(call.excinfo.value, item).replace("\n", "\n  ")
     return report
 
 

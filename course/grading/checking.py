@@ -2,7 +2,7 @@
 
 import contextlib
 import textwrap
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,8 @@ from ..registry import Exercise, find, registry
 from .assembly import YOURS, Part, assembled
 from .failing import failing_call
 from .implementation import Notebook
-from .outcomes import Outcome
+from .marks import earned, points
+from .outcomes import Outcome, knows_little
 from .overlay import is_engine
 from .runner import run_exercises
 from .stand_in import needs, unwritten
@@ -20,7 +21,7 @@ SECONDS = 60
 _SHOWN = 5  # complaints spelled out; more than that hides the first
 
 
-def check(name: str, answers: MutableMapping[str, Any] | None = None) -> int:
+def check(name: str, answers: MutableMapping[str, Any] | None = None) -> float:
     """Run the tests of one exercise, print what they found, and return the points that the answer earns.
 
     The cells below a failed check still run, so nothing is raised. Where a test failed, the call of the answer that it
@@ -34,9 +35,12 @@ def check(name: str, answers: MutableMapping[str, Any] | None = None) -> int:
     try:
         space = _notebook() if answers is None else answers
         print(examine(name, space))
-    except (CourseError, NotYetWritten, CheckFailed) as error:  # any other is a mistake of ours, and is raised
+    except CheckFailed as error:
         print(error)
         _keep_failing(error, space)
+        return error.points
+    except (CourseError, NotYetWritten) as error:  # any other is a mistake of ours, and is raised
+        print(error)
         return 0
     exercise = find(name)
     return exercise.points if _part(exercise, name) is exercise else 0
@@ -58,20 +62,27 @@ def examine(name: str, answers: Mapping[str, Any]) -> str:
         raise CourseError(f"the tests of {exercise.name} could not be run: {run.error}")
     # A test of several methods at once says nothing about one of them.
     outcomes = [o for o in run.outcomes if part is exercise or set(o.targets) <= set(part.targets)]
-    failed = [outcome for outcome in outcomes if not outcome.passed]
-    if any(outcome.unwritten for outcome in failed):
+    failed = sorted((outcome for outcome in outcomes if not outcome.passed), key=knows_little)
+    left = unwritten(part, answers) if any(outcome.unwritten for outcome in failed) else []
+    if left and not any(outcome.passed for outcome in outcomes if not outcome.is_refusal):
+        what = part.name if left == list(part.targets) else " and ".join(left)
         raise NotYetWritten(
-            f"exercise {exercise.number} {exercise.name} is not written yet: "
+            f"exercise {exercise.number} {what} is not written yet: "
             "put your code in the place of `raise NotYetWritten` in the cell above, and run that cell"
         )
     if failed:
-        raise CheckFailed(report(part, failed, len(outcomes)), failing_call(part, failed[0], answers))
-    reward = _count(exercise.points, "point") if part is exercise else f'check("{exercise.name}") tests all of it'
+        score = earned(exercise, outcomes) if part is exercise else 0
+        lines = [report(part, failed, len(outcomes), left)]
+        lines += [f"{score:g} of {points(exercise.points)} for the tests that pass"] if score else []
+        first = next((outcome for outcome in failed if not outcome.unwritten), None)
+        call = None if first is None else failing_call(part, first, answers)
+        raise CheckFailed("\n\n".join(lines), call, score)
+    reward = points(exercise.points) if part is exercise else f'check("{exercise.name}") tests all of it'
     return f"{part.name}: {_count(len(outcomes), 'test')} passed, {reward}"
 
 
-def _keep_failing(error: Exception, space: MutableMapping[str, Any]) -> None:
-    call = getattr(error, "failing", None)
+def _keep_failing(error: CheckFailed, space: MutableMapping[str, Any]) -> None:
+    call = error.failing
     if call is not None:
         space["failing"] = call
         print(f"\nThe call that this is about: {call}\nIt is kept: failing.again() makes it once more.")
@@ -113,11 +124,13 @@ def your_engine(*names: str, answers: Mapping[str, Any] | None = None) -> Iterat
         yield parts
 
 
-def report(exercise: Exercise, failed: list[Outcome], total: int) -> str:
-    """Return a heading and a paragraph for each failed test."""
+def report(exercise: Exercise, failed: list[Outcome], total: int, left: Sequence[str] = ()) -> str:
+    """Return a heading and a paragraph for each failed test; `left` names methods that are not written."""
     lines = [f"{exercise.name}: {len(failed)} of {_count(total, 'test')} failed"]
+    if left:
+        lines.append(f"not written yet: {', '.join(left)}")
     tests_by_message: dict[str, list[str]] = {}
-    for outcome in failed:
+    for outcome in (outcome for outcome in failed if not outcome.unwritten):
         tests_by_message.setdefault(outcome.message, []).append(outcome.sentence)
     for message, sentences in list(tests_by_message.items())[:_SHOWN]:
         alike = f" (and {len(sentences) - 1} more like it)" if len(sentences) > 1 else ""

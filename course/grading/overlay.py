@@ -10,6 +10,7 @@ from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from ..errors import CourseError, NotYetWritten
+from ..registry import registry
 
 MARK = "__answers__"  # in the globals of every function that an answer brought
 
@@ -17,8 +18,9 @@ MARK = "__answers__"  # in the globals of every function that an answer brought
 def overlay(reference: ModuleType, targets: Sequence[str], answers: Mapping[str, Any], where: str) -> ModuleType:
     """Return a module with the reference's names, the targets replaced by the answers' definitions.
 
-    The answers' own helpers, imports and constants are there too. Where both sides have a name, the engine's
-    functions and classes win: they may be other exercises.
+    The answers' own helpers, imports and constants are there too, for the answers to find. Where both sides have a
+    name, the answers' wins, so that a helper is never exchanged behind a student's back; but for classes, and for other
+    exercises: those are the engine's.
 
     Args:
         targets: "function" or "Class.method".
@@ -32,8 +34,11 @@ def overlay(reference: ModuleType, targets: Sequence[str], answers: Mapping[str,
     names = vars(module)
     names.update(vars(reference))
     names[MARK] = where
+    asked = exercises()
     for name, value in answers.items():
-        if not name.startswith("__") and not is_engine(names.get(name)):
+        engine = names.get(name)
+        is_kept = is_engine(engine) and (isinstance(engine, type) or name in asked or is_engine(value))
+        if not name.startswith("__") and not is_kept:
             names[name] = rebind(value, answers, names)
     for target in targets:
         if "." in target:
@@ -41,6 +46,11 @@ def overlay(reference: ModuleType, targets: Sequence[str], answers: Mapping[str,
         else:
             names[target] = rebind(_answer(answers, target, where), answers, names)
     return module
+
+
+def exercises() -> set[str]:
+    """Return the names of all functions and classes that some exercise asks for."""
+    return {target.partition(".")[0] for exercise in registry() for target in exercise.targets}
 
 
 def _take_method(

@@ -6,13 +6,13 @@ outcome comes back as objects, and nothing is printed or written.
 
 import contextlib
 import io
-import signal
 import sys
-import threading
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -20,7 +20,8 @@ from ..errors import CourseError
 from ..paths import ROOT
 from ..registry import Exercise
 from .implementation import Implementation
-from .outcomes import Collector, Outcome, TimeUp
+from .limits import limits
+from .outcomes import Collector, Outcome
 
 TESTS = ROOT / "tests"
 
@@ -52,12 +53,13 @@ def run_exercises(
     files = [ROOT / name for name in dict.fromkeys(name for exercise in exercises for name in exercise.tests)]
     if not files:  # pytest with no file would run whatever it finds
         return Run([], "no test grades it yet")
-    return _run(Collector(implementation, targets=targets, brief=brief), files, seconds)
+    collector = Collector(implementation, targets=targets, brief=brief, ends=time.monotonic() + seconds)
+    return _run(collector, files, seconds)
 
 
 def run_test(test: str, files: Sequence[Path], implementation: Implementation, seconds: float = 60) -> Run:
     """Run one test by its function's name, marked or not, with all of its parameters."""
-    return _run(Collector(implementation, test=test), files, seconds)
+    return _run(Collector(implementation, test=test, ends=time.monotonic() + seconds), files, seconds)
 
 
 def _run(collector: Collector, files: Sequence[Path], seconds: float) -> Run:
@@ -68,37 +70,36 @@ def _run(collector: Collector, files: Sequence[Path], seconds: float) -> Run:
     # The last two collect garbage several times a run, which takes longer than most of our tests.
     for plugin in ("cacheprovider", "faulthandler", "unraisableexception", "threadexception"):
         arguments += ["-p", f"no:{plugin}"]
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), _unchanged(), _time_limit(seconds):
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), _unchanged(), limits(seconds):
         code = pytest.main(arguments, plugins=[collector])
-    return Run(collector.outcomes(seconds), collector.problem(code, said.getvalue()))
+    return Run(collector.outcomes(), collector.problem(code, said.getvalue()))
 
 
 @contextlib.contextmanager
 def _unchanged() -> Iterator[None]:
-    """Give sys.path and the warnings settings back as they were: the process is the student's."""
-    path, bytecode = list(sys.path), sys.dont_write_bytecode
+    """Give sys.path, the warnings settings and the loaded tests back as they were: the process is the student's.
+
+    Tests are read anew for each run, so that nothing which an answer does to them outlives it.
+    """
+    path, bytecode, loaded = list(sys.path), sys.dont_write_bytecode, _test_modules()
     sys.dont_write_bytecode = True  # nothing is written beside the tests
+    for name in loaded:
+        del sys.modules[name]
     try:
         with warnings.catch_warnings():
             yield
     finally:
         sys.path[:], sys.dont_write_bytecode = path, bytecode
+        for name in _test_modules():
+            del sys.modules[name]
+        sys.modules.update(loaded)
 
 
-@contextlib.contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeUp after some seconds, where that is possible: POSIX, in the main thread."""
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def ring(number, frame):
-        raise TimeUp
-
-    before, left = signal.signal(signal.SIGALRM, ring), signal.getitimer(signal.ITIMER_REAL)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, *left)
-        signal.signal(signal.SIGALRM, before)
+def _test_modules() -> dict[str, ModuleType]:
+    """The files of tests that are loaded."""
+    found = {}
+    for name, module in list(sys.modules.items()):
+        file = Path(getattr(module, "__file__", None) or "")
+        if file.name.startswith("test_") and file.is_relative_to(TESTS):
+            found[name] = module
+    return found

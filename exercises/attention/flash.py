@@ -31,7 +31,7 @@ def score_matrix_bytes(n_tokens: int, n_heads: int = 1, batch_size: int = 1, bit
     raise NotYetWritten(
         "exercise 9.1 score_matrix_bytes is not written yet: read "
         "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/attention/flash.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/attention/test_flash.py -k score_matrix_bytes"
+        "run: NANOLM_IMPL=exercises python -m pytest tests/attention/test_flash.py --exercise score_matrix_bytes"
     )
 
 
@@ -78,7 +78,7 @@ def online_softmax(
     raise NotYetWritten(
         "exercise 9.2 online_softmax is not written yet: read "
         "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/attention/flash.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/attention/test_flash.py -k online_softmax"
+        "run: NANOLM_IMPL=exercises python -m pytest tests/attention/test_flash.py --exercise online_softmax"
     )
 
 
@@ -93,7 +93,7 @@ def merge(one: SoftmaxState, other: SoftmaxState) -> SoftmaxState:
     raise NotYetWritten(
         "exercise 9.3 merge is not written yet: read notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, "
         "write it in exercises/attention/flash.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/attention/test_flash.py -k merge"
+        "tests/attention/test_flash.py --exercise merge"
     )
 
 
@@ -129,7 +129,7 @@ def flash_attention(
     raise NotYetWritten(
         "exercise 9.4 flash_attention is not written yet: read "
         "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/attention/flash.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/attention/test_flash.py -k flash_attention"
+        "run: NANOLM_IMPL=exercises python -m pytest tests/attention/test_flash.py --exercise flash_attention"
     )
 
 
@@ -159,7 +159,7 @@ def split_k_attention(
     raise NotYetWritten(
         "exercise 9.5 split_k_attention is not written yet: read "
         "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/attention/flash.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/attention/test_flash.py -k split_k_attention"
+        "run: NANOLM_IMPL=exercises python -m pytest tests/attention/test_flash.py --exercise split_k_attention"
     )
 
 

@@ -153,7 +153,7 @@ class Scheduler(Admission):
             "exercise 6.6 Scheduler is not written yet: read "
             "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
             "exercises/engine/scheduler.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/engine/test_scheduler.py -k "admit or preempt"'
+            "tests/engine/test_scheduler.py --exercise Scheduler"
         )
 
     def preempt(self, request: Request) -> None:
@@ -167,7 +167,7 @@ class Scheduler(Admission):
             "exercise 6.6 Scheduler is not written yet: read "
             "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
             "exercises/engine/scheduler.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/engine/test_scheduler.py -k "admit or preempt"'
+            "tests/engine/test_scheduler.py --exercise Scheduler"
         )
 
     def complete(self, request: Request, n_computed: int) -> None:

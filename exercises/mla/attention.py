@@ -46,7 +46,7 @@ def naive_attention(
     raise NotYetWritten(
         "exercise 9.6 naive_attention is not written yet: read "
         "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/mla/attention.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py -k naive_attention"
+        "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py --exercise naive_attention"
     )
 
 
@@ -79,7 +79,7 @@ def absorbed_attention(
     raise NotYetWritten(
         "exercise 9.7 absorbed_attention is not written yet: read "
         "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/mla/attention.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py -k absorbed_attention"
+        "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py --exercise absorbed_attention"
     )
 
 
@@ -97,7 +97,7 @@ def latent_multiplications(T: int, S: int, head_dim: int, latent: LatentAttentio
     raise NotYetWritten(
         "exercise 9.8 latent_multiplications is not written yet: read "
         "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/mla/attention.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py -k latent_multiplications"
+        "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py --exercise latent_multiplications"
     )
 
 

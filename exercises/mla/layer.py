@@ -65,7 +65,7 @@ class MLA(nn.Module):
         raise NotYetWritten(
             "exercise 9.10 MLA.forward is not written yet: read "
             "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/mla/layer.py, then "
-            "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py -k forward"
+            "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py --exercise MLA.forward"
         )
 
     def absorbs(self, T: int, cache: MLACache | AttendingCache | None) -> bool:

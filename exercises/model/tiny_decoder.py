@@ -163,7 +163,7 @@ class TinyDecoder:
         raise NotYetWritten(
             "exercise 2.1 TinyDecoder is not written yet: read notebooks/week02_kv_cache/week02_kv_cache.ipynb, "
             "write it in exercises/model/tiny_decoder.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/model/test_tiny_decoder.py -k "forward_step or generate"'
+            "tests/model/test_tiny_decoder.py --exercise TinyDecoder"
         )
 
     def generate(self, prompt: Sequence[int], n_new_tokens: int, use_cache: bool = True) -> Generation:
@@ -179,5 +179,5 @@ class TinyDecoder:
         raise NotYetWritten(
             "exercise 2.1 TinyDecoder is not written yet: read notebooks/week02_kv_cache/week02_kv_cache.ipynb, "
             "write it in exercises/model/tiny_decoder.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/model/test_tiny_decoder.py -k "forward_step or generate"'
+            "tests/model/test_tiny_decoder.py --exercise TinyDecoder"
         )

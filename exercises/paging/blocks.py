@@ -58,8 +58,8 @@ class BlockAllocator:
         raise NotYetWritten(
             "exercise 6.4 BlockAllocator is not written yet: read "
             "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in exercises/paging/blocks.py,"
-            ' then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py -k "allocate or share or'
-            ' free"'
+            " then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py --exercise "
+            "BlockAllocator"
         )
 
     def share(self, block: int) -> None:
@@ -71,8 +71,8 @@ class BlockAllocator:
         raise NotYetWritten(
             "exercise 6.4 BlockAllocator is not written yet: read "
             "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in exercises/paging/blocks.py,"
-            ' then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py -k "allocate or share or'
-            ' free"'
+            " then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py --exercise "
+            "BlockAllocator"
         )
 
     def free(self, block: int) -> None:
@@ -84,8 +84,8 @@ class BlockAllocator:
         raise NotYetWritten(
             "exercise 6.4 BlockAllocator is not written yet: read "
             "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in exercises/paging/blocks.py,"
-            ' then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py -k "allocate or share or'
-            ' free"'
+            " then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py --exercise "
+            "BlockAllocator"
         )
 
     def _known(self, block: int) -> int:
@@ -126,8 +126,7 @@ class BlockTable:
         raise NotYetWritten(
             "exercise 6.5 BlockTable is not written yet: read "
             "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in exercises/paging/blocks.py,"
-            ' then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py -k "slot_mapping or '
-            'append or fork"'
+            " then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py --exercise BlockTable"
         )
 
     def slot_mapping(self, start: int, stop: int) -> list[int]:
@@ -139,8 +138,7 @@ class BlockTable:
         raise NotYetWritten(
             "exercise 6.5 BlockTable is not written yet: read "
             "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in exercises/paging/blocks.py,"
-            ' then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py -k "slot_mapping or '
-            'append or fork"'
+            " then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py --exercise BlockTable"
         )
 
     def fork(self) -> "BlockTable":
@@ -148,8 +146,7 @@ class BlockTable:
         raise NotYetWritten(
             "exercise 6.5 BlockTable is not written yet: read "
             "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in exercises/paging/blocks.py,"
-            ' then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py -k "slot_mapping or '
-            'append or fork"'
+            " then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py --exercise BlockTable"
         )
 
     def adopt(self, blocks: Sequence[int]) -> None:

@@ -68,7 +68,8 @@ class WindowKVCache(KVCache):
         raise NotYetWritten(
             "exercise 9.12 WindowKVCache.update is not written yet: read "
             "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/window/ring.py, then "
-            "run: NANOLM_IMPL=exercises python -m pytest tests/window/test_window.py -k update"
+            "run: NANOLM_IMPL=exercises python -m pytest tests/window/test_window.py --exercise "
+            "WindowKVCache.update"
         )
 
     def advance(self, n: int) -> None:

@@ -53,7 +53,7 @@ class ServingRun:
             "exercise 6.1 ServingRun is not written yet: read "
             "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
             "exercises/workload/simulation.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/workload/test_simulation.py -k "utilisation or finished_at or waited or latencies"'
+            "tests/workload/test_simulation.py --exercise ServingRun"
         )
 
     @cached_property
@@ -72,7 +72,7 @@ class ServingRun:
             "exercise 6.1 ServingRun is not written yet: read "
             "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
             "exercises/workload/simulation.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/workload/test_simulation.py -k "utilisation or finished_at or waited or latencies"'
+            "tests/workload/test_simulation.py --exercise ServingRun"
         )
 
     @property
@@ -82,7 +82,7 @@ class ServingRun:
             "exercise 6.1 ServingRun is not written yet: read "
             "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
             "exercises/workload/simulation.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/workload/test_simulation.py -k "utilisation or finished_at or waited or latencies"'
+            "tests/workload/test_simulation.py --exercise ServingRun"
         )
 
     @property
@@ -92,7 +92,7 @@ class ServingRun:
             "exercise 6.1 ServingRun is not written yet: read "
             "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
             "exercises/workload/simulation.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/workload/test_simulation.py -k "utilisation or finished_at or waited or latencies"'
+            "tests/workload/test_simulation.py --exercise ServingRun"
         )
 
     @property
@@ -124,7 +124,7 @@ def simulate_static_batching(needs: Sequence[int], n_slots: int, arrivals: Seque
         "exercise 6.2 simulate_static_batching is not written yet: read "
         "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
         "exercises/workload/simulation.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/workload/test_simulation.py -k simulate_static_batching"
+        "tests/workload/test_simulation.py --exercise simulate_static_batching"
     )
 
 
@@ -152,7 +152,7 @@ def simulate_continuous_batching(
         "exercise 6.3 simulate_continuous_batching is not written yet: read "
         "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
         "exercises/workload/simulation.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/workload/test_simulation.py -k simulate_continuous_batching"
+        "tests/workload/test_simulation.py --exercise simulate_continuous_batching"
     )
 
 

@@ -48,9 +48,17 @@ def test_one_method_of_an_exercise_is_tested_alone_and_earns_nothing_yet(capsys)
     space["KVCache"].advance = unwritten
     assert check("KVCache.update", space) == 0
     assert capsys.readouterr().out.endswith(' passed, check("KVCache") tests all of it\n')
-    for name in ("KVCache.advance", "KVCache"):
-        with pytest.raises(NotYetWritten):
-            examine(name, space)
+    with pytest.raises(NotYetWritten):
+        examine("KVCache.advance", space)
+
+
+def test_an_exercise_of_two_methods_says_which_is_unwritten_and_pays_for_the_other(capsys):
+    space = {"__name__": "__main__"}
+    exec(notebook_text("cache.contiguous"), space)
+    space["KVCache"].advance = residual("raise NotYetWritten")["residual_distribution"]
+    assert 0 < check("KVCache", space) < 8
+    out = capsys.readouterr().out
+    assert "not written yet: KVCache.advance\n" in out and "of 8 points for the tests that pass" in out
 
 
 def test_a_wrong_answer_fails_with_a_paragraph_per_mistake_and_no_traceback():
@@ -90,7 +98,6 @@ def test_an_unwritten_answer_is_one_line():
         ("import pytest; pytest.skip('no')", "was skipped"),
         ("import pytest; pytest.exit('no', 0)", "was not run"),
         ("raise KeyboardInterrupt", "was not run|KeyboardInterrupt"),
-        ("import warnings; warnings.warn('hm'); return draft_probs", "UserWarning: hm"),
     ],
 )
 def test_leaving_early_is_no_pass(body, complaint):
@@ -132,16 +139,37 @@ def test_a_check_works_in_any_folder_and_writes_nothing_there(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "said", "points"),
     [
-        ("return (target_probs - draft_probs).clamp(min=0)", "tests failed"),
-        ("raise NotYetWritten", "is not written yet"),
+        # Two of six tests pass: it refuses what is impossible, and distributions without a common token need no scale.
+        ("return (target_probs - draft_probs).clamp(min=0)", "1 of 3 points for the tests that pass", 1),
+        ("raise ValueError('target_probs draft_probs shape')", "tests failed", 0),
+        ("raise NotYetWritten", "is not written yet", 0),
     ],
 )
-def test_a_check_that_fails_prints_why_returns_zero_and_lets_the_next_cell_run(body, said, capfd):
-    assert check("residual_distribution", residual(body)) == 0
+def test_a_check_that_fails_prints_why_gives_the_share_and_lets_the_next_cell_run(body, said, points, capfd):
+    assert check("residual_distribution", residual(body)) == points
     out, err = capfd.readouterr()
     assert said in out and err == ""
+
+
+def test_a_warning_in_an_answer_costs_nothing():
+    body = "import warnings; warnings.warn('hm'); p = target_probs - draft_probs; p = p.clamp(min=0)"
+    space = residual(body + "; return right(target_probs, draft_probs)")
+    space["right"] = notebook()["residual_distribution"]
+    assert check("residual_distribution", space) == 3
+
+
+def test_the_module_s_constants_survive_an_answer_that_writes_into_them():
+    spoil = residual("target_probs.clamp_(max=0.1); return target_probs")
+    with pytest.raises(CheckFailed, match="changed its argument target_probs, which is the caller's"):
+        examine("residual_distribution", spoil)
+    assert check("residual_distribution", notebook()) == 3
+
+
+def test_a_forgotten_return_is_told_as_one():
+    with pytest.raises(CheckFailed, match="residual_distribution returned None: is a `return` missing"):
+        examine("residual_distribution", residual("target_probs - draft_probs"))
 
 
 def test_the_call_that_failed_is_left_in_the_notebook_to_be_made_again(capsys):

@@ -4,7 +4,7 @@ import pytest
 from answers import notebook_text
 from tiny_models import tiny_model
 
-from course import CourseError, NotYetWritten
+from course import CheckFailed, CourseError, NotYetWritten
 from course.grading.checking import examine
 from course.grading.stand_in import needs, unwritten
 from course.registry import find
@@ -62,7 +62,7 @@ def test_a_method_that_was_lent_is_still_unwritten_for_a_check():
     space = cache_space(advance=stub)
     needs(space, ("2.5",), {})
     assert unwritten(find("2.5"), space) == ["KVCache.advance"]
-    with pytest.raises(NotYetWritten):
+    with pytest.raises(CheckFailed, match=r"not written yet: KVCache\.advance"):
         examine("2.5", space)
     assert needs(space, ("2.5",), {}) == ["with the reference in place of 2.5 KVCache.advance"]
 
