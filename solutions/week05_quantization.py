@@ -1516,6 +1516,11 @@ if real:
     del smol, real, rounded, speed, calls
 
 # %% [markdown]
+# Compare the two columns. Bits per byte ask whether the right token is still likely, and change late. The best token is
+# what greedy decoding writes, and a near tie is enough to change it: from there on the text is another one, good or
+# bad.
+
+# %% [markdown]
 # ## The same with libraries
 #
 # A way of rounding does not care who holds the weights. In transformers q, k and v are three matrices; here they are
