@@ -279,10 +279,11 @@ from nanolm.budget import matmul_flops  # exercise: matmul_flops
 # points: 1
 # minutes: 4
 # difficulty: 1
-# tested: A prefill of 2,000 tokens, one position of two models, no position at all, and that bad input is refused by name.
+# tested: A prefill of 2,000 tokens, one position of two models, no position at all, and that bad input is refused by
+#   name.
 # why: Half of every estimate in this course begins with this product.
-# hint: A multiplication is not all that happens to a parameter. // A matrix of n numbers times a vector: how often is each
-#   number multiplied, and how often is a product added? Then the same for every position.
+# hint: A multiplication is not all that happens to a parameter. // A matrix of n numbers times a vector: how often is
+#   each number multiplied, and how often is a product added? Then the same for every position.
 
 # %%
 from nanolm.budget import arithmetic_intensity  # exercise: arithmetic_intensity
@@ -301,8 +302,8 @@ from nanolm.budget import ridge_point  # exercise: ridge_point
 # difficulty: 1
 # tested: The two chips of the example, 298.5 and 333.3 operations a byte.
 # why: It is the same for all models, so you compute it once for a chip and keep it in mind.
-# hint: It is easy to turn upside down. // Look at the units: operations a second over bytes a second leaves operations a
-#   byte.
+# hint: It is easy to turn upside down. // Look at the units: operations a second over bytes a second leaves operations
+#   a byte.
 
 # %%
 from nanolm.budget import bottleneck  # exercise: bottleneck
@@ -345,19 +346,19 @@ from nanolm.budget import decode_seconds_per_token  # exercise: decode_seconds_p
 # points: 3
 # minutes: 10
 # difficulty: 2
-# tested: 4.78 ms and 5.33 ms on the two chips, three other models, a cache that more than doubles the time, a chip whose
-#   arithmetic is the slower part, bad input.
+# tested: 4.78 ms and 5.33 ms on the two chips, three other models, a cache that more than doubles the time, a chip
+#   whose arithmetic is the slower part, bad input.
 # why: One over it is the most tokens per second that a single user can ever see. Vendors' claims are checked with it.
-# hint: Two of the three times overlap, and the third does not. On common chips the second term of the maximum never wins;
-#   leave it in, a test has a chip where it does. // The formula above, term by term, and no batch.
+# hint: Two of the three times overlap, and the third does not. On common chips the second term of the maximum never
+#   wins; leave it in, a test has a chip where it does. // The formula above, term by term, and no batch.
 
 # %%
 from nanolm.budget import prefill_seconds  # exercise: prefill_seconds
 # points: 3
 # minutes: 8
 # difficulty: 2
-# tested: Prompts of 1,000, 2,000 and 1,024 tokens that are arithmetic, one of 100 tokens that is reading, the ratio of 300,
-#   and that a longer prompt is never faster, on 50 random chips.
+# tested: Prompts of 1,000, 2,000 and 1,024 tokens that are arithmetic, one of 100 tokens that is reading, the ratio of
+#   300, and that a longer prompt is never faster, on 50 random chips.
 # why: It is the part of the waiting for the first token that you can compute.
 # hint: A short prompt waits for the weights like any pass, and no prompt reads them twice. // The same maximum with T
 #   positions, and no cache: there is nothing before a prompt.
@@ -423,9 +424,9 @@ from nanolm.budget import attention_share_of_prefill  # exercise: attention_shar
 # difficulty: 3
 # tested: The 1.8 % of the example, a prompt of a single token, and bad input.
 # why: It says up to which length "2 n T" is the truth, and from where on prompts grow expensive with their square.
-# hint: The causal mask halves the work, but not quite. And heads that share keys
-#   and values save cache, not arithmetic. // The mean number of positions seen, itself included; times the operations for
-#   one of them, over all layers and all N heads; over the operations with the weights.
+# hint: The causal mask halves the work, but not quite. And heads that share keys and values save cache, not arithmetic.
+#   // The mean number of positions seen, itself included; times the operations for one of them, over all layers and all
+#   N heads; over the operations with the weights.
 
 # %%
 for n in (1024, 8192, 57_220, 131_072):
@@ -780,7 +781,8 @@ from nanolm.budget import end_to_end_seconds  # exercise: end_to_end_seconds
 # difficulty: 1
 # tested: 7.675 s for the example, an answer of one token, and bad input.
 # why: Goals for a service are set in TTFT and TPOT, and users complain about the sum.
-# hint: The first token must not be paid for twice. // TTFT once, TPOT for each of the others. How many others are there?
+# hint: The first token must not be paid for twice. // TTFT once, TPOT for each of the others. How many others are
+#   there?
 
 # %%
 from nanolm.budget import tokens_per_second  # exercise: tokens_per_second

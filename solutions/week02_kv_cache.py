@@ -231,15 +231,15 @@ from nanolm.model import TinyDecoder  # exercise: forward_step, generate
 # points: 6
 # minutes: 30
 # difficulty: 2
-# tested: Logits equal to a full pass computed by hand, one and two layers; what the cache holds and how long it is after a
-#   step; that its empty places are not seen; the same text with and without the cache; the counts; a full cache and bad
-#   requests.
+# tested: Logits equal to a full pass computed by hand, one and two layers; what the cache holds and how long it is
+#   after a step; that its empty places are not seen; the same text with and without the cache; the counts; a full cache
+#   and bad requests.
 # why: The whole idea of the week fits into these two methods. All that follows is the same with more heads.
-# hint: The cache has more places than it holds positions, the new token sees itself, and the last token written is never
-#   run. // forward_step is forward_full for one token: embed it at its position, and in each layer project it, write its key
-#   and value to their place, let its query attend to all places filled so far, add the result through `wo`. After the last
-#   layer the length grows by one. `embed` counts the pass and refuses a full cache, `project` counts the rest. generate is
-#   one loop over the passes, from `Work()` on; only the first of them runs the prompt.
+# hint: The cache has more places than it holds positions, the new token sees itself, and the last token written is
+#   never run. // forward_step is forward_full for one token: embed it at its position, and in each layer project it,
+#   write its key and value to their place, let its query attend to all places filled so far, add the result through
+#   `wo`. After the last layer the length grows by one. `embed` counts the pass and refuses a full cache, `project`
+#   counts the rest. generate is one loop over the passes, from `Work()` on; only the first of them runs the prompt.
 
 # %%
 decoder = TinyDecoder(n_layers=1)
@@ -263,10 +263,12 @@ from nanolm.budget import positions_run  # exercise: positions_run
 # points: 2
 # minutes: 6
 # difficulty: 1
-# tested: Prompts and answers counted by hand, and 50 pairs of lengths against counting pass by pass; no new tokens at all.
+# tested: Prompts and answers counted by hand, and 50 pairs of lengths against counting pass by pass; no new tokens at
+#   all.
 # why: It turns "a cache is faster" into a number, before anything is built.
-# hint: No new token means no pass, not even the prefill. // The pass that writes token number i (from 0) runs the prompt and
-#   the i tokens before it; with a cache, only what no earlier pass has run. `require_count` refuses what is no count.
+# hint: No new token means no pass, not even the prefill. // The pass that writes token number i (from 0) runs the
+#   prompt and the i tokens before it; with a cache, only what no earlier pass has run. `require_count` refuses what is
+#   no count.
 
 # %%
 from nanolm.budget import kv_projections  # exercise: kv_projections
@@ -275,8 +277,8 @@ from nanolm.budget import kv_projections  # exercise: kv_projections
 # difficulty: 1
 # tested: 156 and 24 for twelve tokens, and three layers.
 # why: Positions are what one counts, projections are what the machine does.
-# hint: Two kinds of vectors are counted, and every layer makes its own. // Every position that is run gets a key and a value,
-#   in every layer.
+# hint: Two kinds of vectors are counted, and every layer makes its own. // Every position that is run gets a key and a
+#   value, in every layer.
 
 # %%
 print(f"you said {my_positions_without} without a cache and {my_positions_with} with one; ", end="")
@@ -352,14 +354,14 @@ from nanolm.attention import apply_rope  # exercise: apply_rope
 # minutes: 25
 # difficulty: 3
 # tested: Every vector against complex multiplication, at offsets from 0 to 30,000; one offset a row, every position by
-#   itself, and a Rotation; theta; that lengths stay and scores depend on the distance alone; that a part rotated with its
-#   offset equals the part of the whole.
+#   itself, and a Rotation; theta; that lengths stay and scores depend on the distance alone; that a part rotated with
+#   its offset equals the part of the whole.
 # why: Without it a cached key would mean another place than the one it was made for.
 # hint: Number i is paired with number i + H/2, not with its neighbour, and float32 is too coarse for the angle of a far
-#   position. Where each row has positions of its own, their shape has no dimension for the heads yet. // A Rotation is used as
-#   it is. Otherwise the positions, times the H/2 speeds θ^(−2i/H), give the angles; put in a dimension of size 1 for the heads
-#   where there is one offset a row; cos and sin in x's dtype. Cut x into its two halves with `[..., : H // 2]` and
-#   `[..., H // 2 :]`, turn them by the formula, and join the results.
+#   position. Where each row has positions of its own, their shape has no dimension for the heads yet. // A Rotation is
+#   used as it is. Otherwise the positions, times the H/2 speeds θ^(−2i/H), give the angles; put in a dimension of size
+#   1 for the heads where there is one offset a row; cos and sin in x's dtype. Cut x into its two halves with
+#   `[..., : H // 2]` and `[..., H // 2 :]`, turn them by the formula, and join the results.
 
 # %%
 vector = torch.ones(1, 1, 1, 16)
@@ -498,15 +500,16 @@ from nanolm.cache import KVCache  # exercise: update, advance, offset, attend
 # points: 8
 # minutes: 30
 # difficulty: 3
-# tested: What comes back and what is written where, at several lengths; that other layers and `length` stay as they are;
-#   that no memory is taken; the last place, and one too many. `attend` against PyTorch's own attention with everything
-#   spelled out, in the three cases of the table; that it stores, takes the mask and looks at what `update` returns. And a
-#   whole model's logits with your cache against a full pass, to twelve digits.
+# tested: What comes back and what is written where, at several lengths; that other layers and `length` stay as they
+#   are; that no memory is taken; the last place, and one too many. `attend` against PyTorch's own attention with
+#   everything spelled out, in the three cases of the table; that it stores, takes the mask and looks at what `update`
+#   returns. And a whole model's logits with your cache against a full pass, to twelve digits.
 # why: Here offset, cache and mask meet. Every engine has this object, and most broken engines are broken here.
-# hint: `update` must not move the length, since the other layers write to the same places; and what it returns has the past
-#   in it, not only what is new. // update: from `_end_of` you know the places, length … end − 1; a slice of a tensor is a view,
-#   so writing to it writes to the cache, and returning one copies nothing. attend is three steps: store, ask
-#   `self.mask(T)`, attend. To write the three cases with `scaled_dot_product_attention` is the better exercise.
+# hint: `update` must not move the length, since the other layers write to the same places; and what it returns has the
+#   past in it, not only what is new. // update: from `_end_of` you know the places, length … end − 1; a slice of a
+#   tensor is a view, so writing to it writes to the cache, and returning one copies nothing. attend is three steps:
+#   store, ask `self.mask(T)`, attend. To write the three cases with `scaled_dot_product_attention` is the better
+#   exercise.
 
 # %% [markdown]
 # ## The layer
@@ -532,9 +535,9 @@ from nanolm.model import Attention  # exercise: forward
 # tested: What the cache is handed (turned queries and keys, plain values, K heads, its own layer, once), that what it
 #   returns goes through `out`, and that it is not advanced; one offset a row; a Rotation; no cache at all.
 # why: It is the one forward pass of this course: the engine of week 6 serves hundreds of requests through this method.
-# hint: Values are not turned, and a reshape of (B, N, T, H) without a transpose mixes heads and positions. // Work with the
-#   shape (B, heads, T, H): view the projection as (B, T, N + 2K, H) and transpose. Turn the first N + K heads in one call. In
-#   the end the heads go back side by side into (B, T, N·H).
+# hint: Values are not turned, and a reshape of (B, N, T, H) without a transpose mixes heads and positions. // Work with
+#   the shape (B, heads, T, H): view the projection as (B, T, N + 2K, H) and transpose. Turn the first N + K heads in
+#   one call. In the end the heads go back side by side into (B, T, N·H).
 
 # %% [markdown]
 # ## Prefill, then decode
@@ -562,14 +565,15 @@ from nanolm.model import NanoLM  # exercise: stream
 # points: 6
 # minutes: 35
 # difficulty: 3
-# tested: A scripted model writes down every pass: positions run, where each pass starts, each new token read once, a token
-#   out before the next pass. Rows of unequal length, end tokens of the model and of the request, rows that end early.
+# tested: A scripted model writes down every pass: positions run, where each pass starts, each new token read once, a
+#   token out before the next pass. Rows of unequal length, end tokens of the model and of the request, rows that end
+#   early.
 # why: This is the engine's main loop. A server does the same with rows that come and go (week 6).
-# hint: In a batch of unequal prompts the last position of the tensor is padding in all rows but the longest. And the token
-#   drawn last is never run: nobody asks what comes after it. // First write it for one prompt: prefill, advance by its length,
-#   then a loop that draws, yields, and runs the token drawn. Then let rows differ: whose length is the cache advanced by, and
-#   which position gives the logits? At last the end tokens, one flag a row; a row that is over yields None. The pass for a
-#   token is run when the *next* one is asked for.
+# hint: In a batch of unequal prompts the last position of the tensor is padding in all rows but the longest. And the
+#   token drawn last is never run: nobody asks what comes after it. // First write it for one prompt: prefill, advance
+#   by its length, then a loop that draws, yields, and runs the token drawn. Then let rows differ: whose length is the
+#   cache advanced by, and which position gives the logits? At last the end tokens, one flag a row; a row that is over
+#   yields None. The pass for a token is run when the *next* one is asked for.
 
 # %% [markdown]
 # ## Your own engine
@@ -754,9 +758,9 @@ from nanolm.budget import kv_bytes_per_token  # exercise: kv_bytes_per_token
 # difficulty: 1
 # tested: Five models with their heads shared in different ways, 8, 4 and 3 bits, and one with latent attention.
 # why: It is the number to know of a model that is to be served; all sizing starts from it.
-# hint: Not all heads are cached, keys are not all that is, and bits are not bytes. // Ask whether `shape.latent` is None: the
-#   numbers of a layer are those of keys and values, or else of the latent vector and the rotary key. Times layers, times
-#   bits over 8; round up with math.ceil.
+# hint: Not all heads are cached, keys are not all that is, and bits are not bytes. // Ask whether `shape.latent` is
+#   None: the numbers of a layer are those of keys and values, or else of the latent vector and the rotary key. Times
+#   layers, times bits over 8; round up with math.ceil.
 
 # %%
 from nanolm.budget import kv_cache_bytes  # exercise: kv_cache_bytes
@@ -855,8 +859,8 @@ from nanolm.budget import max_concurrent_requests  # exercise: max_concurrent_re
 # difficulty: 1
 # tested: 59, 15 and 476 requests on 80 GB, with int8 134; memory kept free; weights that do not fit at all.
 # why: It is the batch that a machine can carry, and the batch decides what a token costs (week 10).
-# hint: There may be less than nothing left, and half a request is none. // What is left after the weights and the part kept free,
-#   divided by one cache, rounded down, never below 0.
+# hint: There may be less than nothing left, and half a request is none. // What is left after the weights and the part
+#   kept free, divided by one cache, rounded down, never below 0.
 
 # %%
 from nanolm.budget import max_context  # exercise: max_context
@@ -865,8 +869,8 @@ from nanolm.budget import max_context  # exercise: max_context
 # difficulty: 2
 # tested: Five settings on 80 GB, and 50 random ones: what comes back fits, and one token more does not.
 # why: A limit on the length is a promise to all users at once.
-# hint: The headroom is a fraction of the whole memory, not of what the weights leave. // Memory less headroom less weights,
-#   over what all sequences together need for one token; rounded down, never below 0.
+# hint: The headroom is a fraction of the whole memory, not of what the weights leave. // Memory less headroom less
+#   weights, over what all sequences together need for one token; rounded down, never below 0.
 
 # %%
 one_text = kv_cache_bytes(LLAMA_3_8B, 8192)

