@@ -1041,7 +1041,7 @@ def draw_ring(held=(4, 5, 2, 3), past=(3, 4, 5), new=(6, 7, 8), window=4):
         colour = figures.ORANGE if newest else figures.BLUE
         axes[0].add_patch(Rectangle((x - 0.3, y - 0.26), 0.6, 0.52, facecolor=colour + "30", edgecolor=colour))
         axes[0].text(x, y, str(position), ha="center", va="center", fontsize=12)
-        axes[0].text(1.75 * x, 1.5 * y, f"place {place}", ha="center", va="center", fontsize=9)
+        axes[0].text(2.0 * x, 1.5 * y, f"place {place}", ha="center", va="center", fontsize=9)
     axes[0].set(xlim=(-2.5, 2.5), ylim=(-1.9, 1.9), title="the ring after position 5", aspect="equal")
     keys = (*past, *new)
     for row, query in enumerate(new):
