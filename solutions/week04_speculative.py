@@ -494,7 +494,7 @@ print(tokenizer.decode(prompt + tokens))
 #
 # A server writes many texts at a time. It drafts for all of them in one pass of the draft and checks them all in one
 # pass of the target; each text keeps its own number of drafted tokens. `Engine(model, draft=draft)` does that;
-# [week 6](../week06_batching_paging/week06_batching_paging.ipynb) takes the engine apart.
+# [week 6](../week06_batching_paging/week06_2_paging.ipynb) takes the engine apart.
 #
 # There is one more thing to see here. Give a request a *seed*, and draft and target draw each token with the same
 # random numbers. The target's own token is then known as soon as its logits are, and a drafted token is simply right or
