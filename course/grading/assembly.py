@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from ..errors import CourseError
@@ -159,6 +159,6 @@ def _plain(value: Any) -> Callable[..., Any] | None:
         value = value.fget
     if isinstance(value, staticmethod | classmethod):
         value = value.__func__
-    while not isinstance(value, FunctionType) and hasattr(value, "__wrapped__"):
+    while hasattr(value, "__wrapped__"):  # a decorator's own function too: what is not written stands inside
         value = value.__wrapped__
     return value

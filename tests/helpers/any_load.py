@@ -84,9 +84,7 @@ class Asked:
 
 
 @cache
-def _alone(
-    target: str, kind: str, prompt: tuple[int, ...], n_new: int, rules: SamplingParams, seed: int
-) -> list[int]:
+def _alone(target: str, kind: str, prompt: tuple[int, ...], n_new: int, rules: SamplingParams, seed: int) -> list[int]:
     return model(target).generate(list(prompt), n_new, rules, Rng(seed), cache_kind=kind)
 
 
