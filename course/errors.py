@@ -29,7 +29,16 @@ class NotYetWritten(NotImplementedError):
 
 
 class CheckFailed(AssertionError):
-    """Tests of an exercise failed; the message has a paragraph for each."""
+    """Tests of an exercise failed; the message has a paragraph for each.
+
+    Attributes:
+        failing: the call of the answer that the first test failed on, where it is known.
+        points: what the tests that passed earn.
+    """
+
+    def __init__(self, message: str, failing: object = None, points: float = 0) -> None:
+        super().__init__(message)
+        self.failing, self.points = failing, points
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]

@@ -52,10 +52,8 @@ class Exercise:
 
     @property
     def command(self) -> str:
-        """What an editor user types to test this exercise."""
-        keys = " or ".join(dict.fromkeys(target.split(".")[-1] for target in self.targets))
-        quoted = f'"{keys}"' if " " in keys else keys
-        return " ".join(["NANOLM_IMPL=exercises python -m pytest", *self.tests, "-k", quoted])
+        """What an editor user types to test this exercise: the tests that `check` runs."""
+        return " ".join(["NANOLM_IMPL=exercises python -m pytest", *self.tests, "--exercise", self.name])
 
     @property
     def slug(self) -> str:

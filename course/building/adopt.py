@@ -12,7 +12,9 @@ from ..paths import ROOT, read, write
 from ..text.source import Module, defined_names, first_line, free_names, path_of
 from .build import build, is_as_built, sources
 from .lesson import BEGIN, END, Cell, ExerciseCell, Lesson, WrittenCell
-from .notebook import FIRST_CODE, solution_cells, solution_notebook, to_text, written_heading
+from .notebook import solution_cells, solution_notebook, to_text, written_heading
+from .session import without_needs
+from .words import words
 
 
 def adopt(notebook: Path, root: Path = ROOT) -> list[str]:
@@ -24,14 +26,14 @@ def adopt(notebook: Path, root: Path = ROOT) -> list[str]:
     """
     found, exercises, modules = sources(root)
     lesson = _lesson_of(notebook, found, root)
-    path = f"solutions/{lesson.name}/{lesson.name}.ipynb"
-    if not is_as_built(root, path, to_text(solution_notebook(lesson, modules, exercises))):
+    path = lesson.notebook_in("solutions")
+    if not is_as_built(root, path, to_text(solution_notebook(lesson, modules, exercises, words(root)))):
         raise CourseError(
             f"{lesson.path.name} or the engine has changed since the last build, and so has the notebook: "
             "keep a copy of the notebook, run course build --force, and put its edits into the new one"
         )
     edited = nbformat.read(root / path, as_version=4).cells
-    pairs = solution_cells(lesson, modules, exercises)
+    pairs = solution_cells(lesson, modules, exercises, words(root))
     answers = {module.name: module.text for module in modules.values()}
     text = _lesson_text(lesson, edited, pairs, answers)
     changed = {f"nanolm/{path_of(name)}": new for name, new in answers.items() if new != modules[name].text}
@@ -44,7 +46,7 @@ def adopt(notebook: Path, root: Path = ROOT) -> list[str]:
 
 def _lesson_of(notebook: Path, found: list[Lesson], root: Path) -> Lesson:
     for lesson in found:
-        if notebook.resolve() == (root / "solutions" / lesson.name / f"{lesson.name}.ipynb").resolve():
+        if notebook.resolve() == (root / lesson.notebook_in("solutions")).resolve():
             return lesson
     if notebook.name == "start.ipynb":
         raise CourseError("the start page is written in solutions/start.py; edit that")
@@ -66,7 +68,7 @@ def _lesson_text(lesson: Lesson, edited: list, pairs: list[tuple], answers: dict
         elif isinstance(origin.cell, Cell):
             new.append(chunks[origin.cell.index] if cell.source == built.source else _chunk(cell))
         elif origin.cell is None:
-            new += [] if cell.source == FIRST_CODE else [_chunk(cell)]
+            new += [] if cell.source == built.source else _refuse_made(cell)
         elif isinstance(origin.cell, ExerciseCell):
             new += _exercise(cell, built, origin.cell, origin.part, chunks, answers)
         else:
@@ -82,8 +84,13 @@ def split(text: str) -> tuple[str, list[str]]:
     return header.strip(), [chunk.strip() for chunk in chunks]
 
 
+def _refuse_made(cell) -> list[str]:
+    first = cell.source.splitlines()[0]
+    raise CourseError(f"the cell that starts {first!r} is made by the build, from what the answers and words are")
+
+
 def _chunk(cell) -> str:
-    kept = new_code_cell(cell.source) if cell.cell_type == "code" else new_markdown_cell(cell.source)
+    kept = new_code_cell(without_needs(cell.source)) if cell.cell_type == "code" else new_markdown_cell(cell.source)
     return split(jupytext.writes(new_notebook(cells=[kept]), fmt="py:percent"))[1][0]
 
 

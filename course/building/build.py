@@ -22,8 +22,9 @@ from .front_doors import front_door, packages
 from .lesson import ExerciseCell, Lesson, lessons
 from .notebook import solution_notebook, to_text
 from .release import release
-from .startpage import start_page
+from .startpage import page, start_page
 from .stubs import room_file, stub_file
+from .words import glossary, words
 
 STUDENTS_OWN = "exercises/"
 _CUT = 30  # lines of a diff that are shown
@@ -101,10 +102,13 @@ def answered(root: Path = ROOT) -> list[str]:
 def build_all(root: Path) -> dict[str, str]:
     """Return the text of every built file by its path from root; nothing under root is touched."""
     found, exercises, modules = sources(root)
-    notebooks = {lesson.name: to_text(solution_notebook(lesson, modules, exercises)) for lesson in found}
-    files = {f"solutions/{name}/{name}.ipynb": text for name, text in notebooks.items()}
-    files |= {f"notebooks/{name}/{name}.ipynb": text for name, text in _released(notebooks).items()}
+    known = words(root)
+    solved = {lesson.notebook_in(""): to_text(solution_notebook(lesson, modules, exercises, known)) for lesson in found}
+    files = {f"solutions{path}": text for path, text in solved.items()}
+    files |= {f"notebooks{path}": text for path, text in _released(solved).items()}
     files["notebooks/start.ipynb"] = to_text(start_page(root, found))
+    if known:
+        files["notebooks/glossary.ipynb"] = to_text(page([glossary(known)]))
     files |= {f"exercises/{path_of(name)}": stub_file(module, exercises) for name, module in modules.items()}
     rooms = sorted({name.split(".")[0] for name in modules if "." in name})
     files |= {f"exercises/{room}/__init__.py": room_file(room) for room in rooms}
@@ -134,7 +138,7 @@ def is_as_built(root: Path, path: str, text: str) -> bool:
 
 def exercises_of(lesson: Lesson) -> list[Exercise]:
     """Return a lesson's exercises, numbered."""
-    notebook = f"notebooks/{lesson.name}/{lesson.name}.ipynb"
+    notebook = lesson.notebook_in("notebooks")
     return [
         Exercise(number, task.name, task.module, task.targets, notebook, **task.fields)
         for number, task in lesson.tasks
@@ -170,11 +174,13 @@ def _tests_by_target(root: Path) -> dict[str, list[str]]:
     return found
 
 
-def _released(notebooks: dict[str, str]) -> dict[str, str]:
+def _released(solved: dict[str, str]) -> dict[str, str]:
+    """The released notebooks of the solved ones, both by "/folder/name.ipynb"."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        for name, text in notebooks.items():
-            write(Path(folder) / "solutions" / name / f"{name}.ipynb", text)
-        return {name: to_text(notebook) for name, notebook in release(Path(folder), list(notebooks)).items()}
+        for path, text in solved.items():
+            write(Path(f"{folder}/solutions{path}"), text)
+        assignments = list(dict.fromkeys(path.split("/")[1] for path in solved))
+        return {path: to_text(notebook) for path, notebook in release(Path(folder), assignments).items()}
 
 
 def _on_disk(path: Path) -> str | None:

@@ -7,12 +7,14 @@ fields below it; a written question is a Markdown cell with `written="name"` in 
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 
 from ..errors import CourseError
 from ..paths import read
 from .front_doors import home
 
+_PART = re.compile(r"week\d\d_\d_\w+")
 _IMPORT = re.compile(r"from nanolm\.(\w+) import ([\w, ]+?)\s*# exercise: *([\w, ]+)$")
 _FIELD = re.compile(r"# (points|minutes|difficulty|tested|why|hint): *(.*)$")
 _NUMBERS = ("points", "minutes", "difficulty")
@@ -87,8 +89,27 @@ class Lesson:
 
     @property
     def name(self) -> str:
-        """The assignment's and the notebook's name, week04_speculative."""
+        """The notebook's name, week04_speculative; week06_2_paging where a week has several."""
         return self.path.stem
+
+    @property
+    def parts(self) -> list["Lesson"]:
+        """The lessons of its week, in order: itself alone unless its file is named weekNN_D_name.py."""
+        if not _PART.fullmatch(self.name):
+            return [self]
+        beside = sorted(self.path.parent.glob(f"{self.name[:6]}_*.py"))
+        return [self if path == self.path else Lesson(path) for path in beside if _PART.fullmatch(path.stem)]
+
+    @property
+    def folder(self) -> str:
+        """The assignment's name, which is its folder's: week06_batching_paging for week06_1_batching and the next."""
+        if len(self.parts) == 1:
+            return self.name
+        return "_".join([self.name[:6], *(part.name[9:] for part in self.parts)])
+
+    def notebook_in(self, top: str) -> str:
+        """Return the path of its notebook under solutions or notebooks, with forward slashes."""
+        return f"{top}/{self.folder}/{self.name}.ipynb"
 
     @property
     def week(self) -> int:
@@ -117,9 +138,11 @@ class Lesson:
 
     @property
     def tasks(self) -> list[tuple[str, ExerciseCell | WrittenCell]]:
-        """Exercises and written questions, each with its number: week.order."""
+        """Exercises and written questions, each with its number: week.order, counted through all parts of the week."""
+        earlier = takewhile(lambda part: part is not self, self.parts)
+        first = 1 + sum(len(part.tasks) for part in earlier)
         tasks = [cell for cell in self.cells if not isinstance(cell, Cell)]
-        return [(f"{self.week}.{order}", task) for order, task in enumerate(tasks, start=1)]
+        return [(f"{self.week}.{order}", task) for order, task in enumerate(tasks, start=first)]
 
     def _cell(self, index: int, cell) -> Cell | ExerciseCell | WrittenCell:
         where = f"{self.path.name}, cell {index + 1}"

@@ -1,30 +1,24 @@
 """From a lesson to its solution notebook: an exercise becomes text, an answer cell and a locked check."""
 
 import hashlib
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from ..errors import CourseError
 from ..registry import Exercise
-from ..text.source import (
-    Module,
-    body_span,
-    defined_names,
-    first_line,
-    free_names,
-    import_lines,
-    last_line,
-    origin,
-    path_of,
-    python_of,
-)
+from ..text.source import Module, body_span, first_line, free_names, last_line, origin, path_of
 from .lesson import BEGIN, END, Cell, ExerciseCell, Lesson, WrittenCell
+from .session import Session, definition, draws, set_up
+from .words import LEGEND, Word, words_cell
 
-FIRST_CODE = "from course import NotYetWritten, check"
-# Code that nobody answers and nobody is graded by, after the first such cell, which sets up. nbgrader passes over it.
+# Code that nobody answers and nobody is graded by. nbgrader passes over it.
 LAB = "lab"
+HIDDEN = "hide-input"  # what a book folds; a notebook folds by its own metadata
+STEPS = re.compile(r" // (?=(?:[^`]*`[^`]*`)*[^`]*$)")  # in a hint, outside code: what follows is folded once more
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -41,46 +35,63 @@ def to_text(notebook) -> str:
 class Origin:
     """Where a notebook's cell comes from: a lesson's cell, and its part in it."""
 
-    cell: Cell | ExerciseCell | WrittenCell | None  # None: the build's own first code cell
+    cell: Cell | ExerciseCell | WrittenCell | None  # None: the build's own, set-up or words
     part: str  # "whole", "text", "answer" or "check"
 
 
-def solution_notebook(lesson: Lesson, modules: dict[str, Module], exercises: list[Exercise]):
+def solution_notebook(
+    lesson: Lesson, modules: dict[str, Module], exercises: list[Exercise], words: Sequence[Word] = ()
+):
     """Return the notebook with every answer in it, each between the markers that nbgrader cuts out.
+
+    Args:
+        words: those of all weeks; the ones of earlier weeks that the lesson uses stand folded behind its legend.
 
     Raises:
         CourseError: two exercises of one name, a name that is not in the module, code that is not Python.
     """
-    cells = [cell for cell, _ in solution_cells(lesson, modules, exercises)]
+    cells = [cell for cell, _ in solution_cells(lesson, modules, exercises, words)]
     return new_notebook(cells=cells, metadata=METADATA)
 
 
-def solution_cells(lesson: Lesson, modules: dict[str, Module], exercises: list[Exercise]) -> list[tuple]:
+def solution_cells(
+    lesson: Lesson, modules: dict[str, Module], exercises: list[Exercise], words: Sequence[Word] = ()
+) -> list[tuple]:
     """Return the solution notebook's cells, each with its Origin; raise CourseError as solution_notebook does."""
     numbers = {task.index: number for number, task in lesson.tasks}
     by_number = {exercise.number: exercise for exercise in exercises}
-    pairs, defined, origins, is_set_up = [], set(), {}, False
+    pairs, origins, session = [], {}, Session(lesson, modules)
     for cell in lesson.cells:
         if isinstance(cell, ExerciseCell):
             _refuse_other_meanings(cell, modules[cell.module], origins, lesson)
-            made = _exercise_cells(cell, by_number[numbers[cell.index]], modules[cell.module], defined)
+            made = _exercise_cells(cell, by_number[numbers[cell.index]], modules[cell.module])
         elif isinstance(cell, WrittenCell):
             made = _written_cells(cell, numbers[cell.index])
         else:
-            made = [plain_cell(cell)]
-            if cell.kind == "code" and is_set_up:
-                made[0].metadata["tags"] = [*made[0].metadata.get("tags", []), LAB]
-            is_set_up |= cell.kind == "code"
-        for new in made:
-            # An answer relies on no cell of a lab: it has to work where those are passed over.
-            if new.cell_type == "code":
-                names = _defined(new.source, lesson)
-                defined |= set() if LAB in new.metadata.get("tags", []) else names
+            made = [_lab_cell(cell, session, lesson) if cell.kind == "code" else plain_cell(cell)]
+        if made[0].cell_type == "markdown":
+            session.read(made[0].source)
         parts = ("text", "answer", "check") if len(made) > 1 else ("whole",)
         pairs += [(new, Origin(cell, part)) for new, part in zip(made, parts, strict=False)]
-    _insert_first_code(pairs)
+        if made[0].cell_type == "markdown" and LEGEND in made[0].source and (text := words_cell(lesson, words)):
+            pairs.append((new_markdown_cell(text), Origin(None, "whole")))
+    _insert_set_up(pairs, [task for _, task in lesson.tasks if isinstance(task, ExerciseCell)], modules)
+    pairs.append((_last_cell(lesson), Origin(None, "whole")))
     give_ids([cell for cell, _ in pairs])
     return pairs
+
+
+def _lab_cell(cell: Cell, session: Session, lesson: Lesson):
+    try:
+        made = plain_cell(replace(cell, text=session.source(cell)))
+    except SyntaxError as error:
+        first = cell.text.splitlines()[0]
+        raise CourseError(f"{lesson.path.name}: {error.msg} in the cell that starts {first!r}") from None
+    made.metadata["tags"] = [*made.metadata.get("tags", []), LAB]
+    if draws(cell.text):
+        made.metadata["tags"].append(HIDDEN)
+        made.metadata["jupyter"] = {"source_hidden": True}
+    return made
 
 
 def _refuse_other_meanings(cell: ExerciseCell, module: Module, origins: dict[str, str], lesson: Lesson) -> None:
@@ -88,26 +99,13 @@ def _refuse_other_meanings(cell: ExerciseCell, module: Module, origins: dict[str
 
     `origins` says what the earlier answers mean by their names; this one's are added.
     """
-    for name in sorted(free_names(_definition(cell, module)) | {cell.imported}):
+    for name in sorted(free_names(definition(cell, module)) | {cell.imported}):
         mine = origin(module, name)
         if origins.setdefault(name, mine) != mine:
             raise CourseError(
                 f"{lesson.path.name}: {cell.name} needs {mine}, and an earlier answer of this notebook "
                 f"{origins[name]}; rename one of them"
             )
-
-
-def _definition(cell: ExerciseCell, module: Module) -> str:
-    node, lines = module.find(cell.imported), module.text.splitlines()
-    return "\n".join(lines[first_line(node) - 1 : node.end_lineno])
-
-
-def _defined(source: str, lesson: Lesson) -> set[str]:
-    try:
-        return defined_names(python_of(source))
-    except SyntaxError as error:
-        first = source.splitlines()[0]
-        raise CourseError(f"{lesson.path.name}: {error.msg} in the cell that starts {first!r}") from None
 
 
 def plain_cell(cell: Cell):
@@ -119,10 +117,10 @@ def plain_cell(cell: Cell):
     return made
 
 
-def _exercise_cells(cell: ExerciseCell, exercise: Exercise, module: Module, defined: set[str]) -> list:
-    answer = new_code_cell(answer_source(cell, module, defined))
+def _exercise_cells(cell: ExerciseCell, exercise: Exercise, module: Module) -> list:
+    answer = new_code_cell(answer_source(cell, module))
     answer.metadata["nbgrader"] = _nbgrader(cell.slug, solution=True)
-    check = new_code_cell(f'check("{exercise.name}")')
+    check = new_code_cell(f'from course import check\n\ncheck("{exercise.name}")')
     check.metadata["nbgrader"] = _nbgrader(f"{cell.slug}-check", grade=True, locked=True, points=exercise.points)
     text = new_markdown_cell(_exercise_text(cell, exercise))
     text.metadata["nbgrader"] = _nbgrader(f"{cell.slug}-text", locked=True)
@@ -140,7 +138,7 @@ def _exercise_text(cell: ExerciseCell, exercise: Exercise) -> str:
             "",
             f"**Why it matters.** {exercise.why}",
             "",
-            f"<details><summary>Hint</summary>\n\n{exercise.hint}\n\n</details>",
+            *_folded_hints(exercise.hint),
             "",
             f"In an editor instead: write it in `exercises/{path_of(cell.module)}`, then run",
             f"`{exercise.command}`",
@@ -148,13 +146,23 @@ def _exercise_text(cell: ExerciseCell, exercise: Exercise) -> str:
     )
 
 
+def _folded_hints(hint: str) -> list[str]:
+    """The trap, and folded once more the steps, where a hint has both."""
+    parts = STEPS.split(hint)
+    summaries = ("Hint", "Steps") if len(parts) == 2 else ("Hint",)
+    if len(parts) > 2:
+        raise CourseError(f"a hint has two parts, divided by //; this has {len(parts)}: {hint[:60]!r}")
+    pairs = zip(summaries, parts, strict=True)
+    return [f"<details><summary>{summary}</summary>\n\n{part}\n\n</details>" for summary, part in pairs]
+
+
 def _effort(fields: dict) -> str:
     points = "1 point" if fields["points"] == 1 else f"{fields['points']} points"
     return f"{points} · {fields['minutes']} minutes · difficulty {fields['difficulty']} of 5"
 
 
-def answer_source(cell: ExerciseCell, module: Module, defined: set[str]) -> str:
-    """Return the answer cell: the imports that the notebook lacks, then the definition, its bodies marked."""
+def answer_source(cell: ExerciseCell, module: Module) -> str:
+    """Return the answer cell: the definition, its bodies marked. What it imports stands in the set-up cell."""
     node, lines = module.find(cell.imported), module.text.splitlines()
     spans = [body_span(module.find(target), lines, target) for target in cell.targets]
     start, end = first_line(node), max(last_line(node), *(last for _, last in spans))
@@ -163,10 +171,7 @@ def answer_source(cell: ExerciseCell, module: Module, defined: set[str]) -> str:
         indent = lines[first - 1][: len(lines[first - 1]) - len(lines[first - 1].lstrip())]
         lines.insert(last, indent + END)
         lines.insert(first - 1, indent + BEGIN)
-    lines = lines[start - 1 : end + 2 * len(spans)]
-    definition = "\n".join(lines)
-    imports = import_lines(module, free_names(definition) - defined)
-    return "\n".join([*imports, "", "", definition] if imports else [definition])
+    return "\n".join(lines[start - 1 : end + 2 * len(spans)])
 
 
 def _written_cells(cell: WrittenCell, number: str) -> list:
@@ -188,11 +193,18 @@ def _nbgrader(grade_id: str, grade=False, solution=False, locked=False, points: 
     return made if points is None else made | {"points": points}
 
 
-def _insert_first_code(pairs: list[tuple]) -> None:
-    """The names that every answer and check needs, in the first code cell, unless the lesson has them there."""
+def _last_cell(lesson: Lesson):
+    """What a student who ran all cells sees at the end: what is left to write."""
+    last = new_code_cell(f'from course import still_to_write\n\nstill_to_write("{lesson.name}")')
+    last.metadata["tags"] = [LAB]
+    return last
+
+
+def _insert_set_up(pairs: list[tuple], tasks: list[ExerciseCell], modules: dict[str, Module]) -> None:
+    """What the answers need comes before every other code cell."""
     first = next((i for i, (cell, _) in enumerate(pairs) if cell.cell_type == "code"), None)
-    if first is not None and "NotYetWritten" not in pairs[first][0].source:
-        pairs.insert(first, (new_code_cell(FIRST_CODE), Origin(None, "whole")))
+    if first is not None:
+        pairs.insert(first, (new_code_cell(set_up(tasks, modules)), Origin(None, "whole")))
 
 
 def give_ids(cells: list) -> None:

@@ -26,7 +26,7 @@ def nbgrader_course(folder: Path):
 
 
 def release(folder: Path, names: list[str]) -> dict[str, nbformat.NotebookNode]:
-    """Return the released notebook of each assignment under folder/solutions, solutions replaced by stubs.
+    """Return the released notebooks of assignments under folder/solutions by "/assignment/name.ipynb", stubs in them.
 
     Raises:
         CourseError: nbgrader refuses an assignment; the message is nbgrader's.
@@ -36,7 +36,8 @@ def release(folder: Path, names: list[str]) -> dict[str, nbformat.NotebookNode]:
     released = {}
     for name in names:
         run_converter(GenerateAssignment, folder, name, NO_GRADEBOOK)
-        released[name] = nbformat.read(folder / "notebooks" / name / f"{name}.ipynb", as_version=4)
+        for path in sorted((folder / "notebooks" / name).glob("*.ipynb")):
+            released[f"/{name}/{path.name}"] = nbformat.read(path, as_version=4)
     return released
 
 

@@ -9,15 +9,22 @@ from ..errors import CourseError
 from .lesson import Cell, ExerciseCell, Lesson, WrittenCell
 from .notebook import METADATA, give_ids, plain_cell
 from .weeks import WEEKS
+from .words import prose
 
 _PLACE = "{{weeks}}"
+WORDS_A_MINUTE = 150  # at which a technical text is read with understanding, slower than a novel
 
 
 def start_page(root: Path, found: list[Lesson]):
     """Return the start notebook: the page's own cells, `{{weeks}}` replaced by a table of the ten weeks."""
-    page = Lesson(root / "solutions" / "start.py")
+    lesson = Lesson(root / "solutions" / "start.py")
     table = weeks_table(found)
-    cells = [plain_cell(_with_table(cell, table)) for cell in page.cells]
+    return page([plain_cell(_with_table(cell, table)).source for cell in lesson.cells])
+
+
+def page(texts: list[str]):
+    """Return a notebook of text alone."""
+    cells = [nbformat.v4.new_markdown_cell(text) for text in texts]
     give_ids(cells)
     return nbformat.v4.new_notebook(cells=cells, metadata=METADATA)
 
@@ -30,16 +37,22 @@ def _with_table(cell: Cell | ExerciseCell | WrittenCell, table: str) -> Cell:
 
 def weeks_table(found: list[Lesson]) -> str:
     """Return Markdown: a row per week, linked where its lesson exists."""
-    by_week = {lesson.week: lesson for lesson in found}
-    rows = [_row(week, title, by_week.get(week)) for week, title in WEEKS.items()]
+    by_week = {week: [lesson for lesson in found if lesson.week == week] for week in WEEKS}
+    rows = [row for week, title in WEEKS.items() for row in _rows(week, title, by_week[week])]
     return "\n".join(["| week | | exercises | points | hours |", "|---:|---|---:|---:|---:|", *rows])
 
 
-def _row(week: int, title: str, lesson: Lesson | None) -> str:
-    if lesson is None:
-        return f"| {week} | {title} (not yet) | | | |"
+def _rows(week: int, title: str, found: list[Lesson]) -> list[str]:
+    if not found:
+        return [f"| {week} | {title} (not yet) | | | |"]
+    titles = [title] if len(found) == 1 else [lesson.title.partition(" · ")[2] or lesson.title for lesson in found]
+    return [_row(week, its_title, lesson) for its_title, lesson in zip(titles, found, strict=True)]
+
+
+def _row(week: int, title: str, lesson: Lesson) -> str:
     tasks = [task for _, task in lesson.tasks]
     code = sum(isinstance(task, ExerciseCell) for task in tasks)
     count = f"{code}" if code == len(tasks) else f"{code} and {len(tasks) - code} in words"
-    points, hours = (sum(task.fields[name] for task in tasks) for name in ("points", "minutes"))
-    return f"| {week} | [{title}]({lesson.name}/{lesson.name}.ipynb) | {count} | {points} | {hours / 60:.1f} |"
+    points, minutes = (sum(task.fields[name] for task in tasks) for name in ("points", "minutes"))
+    minutes += len(" ".join(prose(lesson)).split()) / WORDS_A_MINUTE
+    return f"| {week} | [{title}]({lesson.folder}/{lesson.name}.ipynb) | {count} | {points} | {minutes / 60:.1f} |"

@@ -81,16 +81,24 @@ def complaints(lesson: Lesson, known: Sequence[Word], engine: str = "") -> list[
     Args:
         engine: the text of the lesson's answers, whose shapes use letters too.
     """
-    text = "\n\n".join(prose(lesson))
+    text = _text_of(lesson)
     found = [line for word in known for line in _misused(word, lesson, text)]
     legend = legend_letters(lesson)
     return found + [f"{lesson.name}: the legend lacks {letter}" for letter in sorted(letters(lesson, engine) - legend)]
 
 
+def _text_of(lesson: Lesson) -> str:
+    return "\n\n".join(prose(lesson))
+
+
 def _misused(word: Word, lesson: Lesson, text: str) -> Iterator[str]:
-    place = word.find(text)
+    place, parts = word.find(text), lesson.parts
+    # A week of several notebooks explains a word in the first that uses it.
+    used_in = [part.name for part in parts if word.find(_text_of(part))] if len(parts) > 1 else [lesson.name]
+    if lesson.week == word.week and used_in and used_in[0] != lesson.name:
+        return
     if place is None:
-        if word.week == lesson.week:
+        if word.week == lesson.week and (len(parts) == 1 or lesson.name == parts[0].name):
             yield f"{lesson.name}: {word.name} is explained in no text of this week"
         return
     around = " ".join(text[max(0, place.start() - 50) : place.end() + 30].split())

@@ -14,9 +14,10 @@ from itertools import groupby
 from types import ModuleType
 from typing import Any
 
-from ..errors import CourseError
+from ..errors import CourseError, NotYetWritten
 from ..registry import Exercise
 from .implementation import Implementation
+from .overlay import is_unwritten
 
 YOURS, REFERENCE = "yours", "reference"
 
@@ -84,11 +85,11 @@ def _why_not(implementation: Implementation, module_name: str, target: str) -> s
     """Why a target cannot be taken from the answers, in a few words; empty if it can."""
     try:
         module = implementation.module(module_name, [target])
+    except NotYetWritten:  # a lab has put the reference there, for want of an answer
+        return "not written"
     except CourseError as error:
         return str(error)
-    value = _look_up(module, target)
-    code = getattr(_plain(value), "__code__", None)
-    return "not written" if code is not None and "NotYetWritten" in code.co_names else ""
+    return "not written" if is_unwritten(_look_up(module, target)) else ""
 
 
 def _place(part: Part, target: str, reference: ModuleType, module: ModuleType, undo: _Undo) -> list[tuple[Any, Any]]:
@@ -152,13 +153,3 @@ def _restore(owner: type, name: str, before: Any) -> None:
 def _look_up(module: ModuleType, target: str) -> Any:
     owner, _, method = target.rpartition(".")
     return vars(getattr(module, owner))[method] if owner else getattr(module, target)
-
-
-def _plain(value: Any) -> Callable[..., Any] | None:
-    if isinstance(value, property):
-        value = value.fget
-    if isinstance(value, staticmethod | classmethod):
-        value = value.__func__
-    while hasattr(value, "__wrapped__"):  # a decorator's own function too: what is not written stands inside
-        value = value.__wrapped__
-    return value

@@ -2,87 +2,137 @@
 
 import contextlib
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ..errors import CheckFailed, CourseError, NotYetWritten
-from ..registry import Exercise, find
+from ..registry import Exercise, find, registry
 from .assembly import YOURS, Part, assembled
+from .failing import failing_call
 from .implementation import Notebook
-from .outcomes import Outcome
+from .marks import earned, points
+from .outcomes import Outcome, knows_little
+from .overlay import is_engine
 from .runner import run_exercises
+from .stand_in import needs, unwritten
 
 SECONDS = 60
 _SHOWN = 5  # complaints spelled out; more than that hides the first
 
 
-def check(name: str, answers: Mapping[str, Any] | None = None) -> None:
-    """Run the tests of one exercise and print one line when all of them pass.
+def check(name: str, answers: MutableMapping[str, Any] | None = None, seed: int | None = None) -> float:
+    """Run the tests of one exercise, print what they found, and return the points that the answer earns.
 
-    Of an exercise of several methods one can be tested alone, before the others are written; that gives no points yet.
+    The cells below a failed check still run, so nothing is raised. Where a test failed, the call of the answer that it
+    failed on is left in the notebook as `failing` (`FailingCall`).
 
     Args:
-        name: "residual_distribution", "4.1", or a single method, "KVCache.update".
+        name: "residual_distribution", "4.1", or a single method, "KVCache.update", which gives no points by itself.
         answers: the namespace with the answer; None means this notebook's.
+        seed: of the random inputs, to meet those of an earlier check again; None: new ones.
+    """
+    space: MutableMapping[str, Any] = {}
+    try:
+        space = _notebook() if answers is None else answers
+        print(examine(name, space, seed))
+    except CheckFailed as error:
+        print(error)
+        _keep_failing(error, space)
+        return error.points
+    except (CourseError, NotYetWritten) as error:  # any other is a mistake of ours, and is raised
+        print(error)
+        return 0
+    exercise = find(name)
+    return exercise.points if _part(exercise, name) is exercise else 0
+
+
+def examine(name: str, answers: Mapping[str, Any], seed: int | None = None) -> str:
+    """Run the tests of one exercise and return one line when all of them pass.
 
     Raises:
-        CourseError: no such exercise, or no answer in the notebook.
+        CourseError: no such exercise, or no answer in the namespace.
         NotYetWritten: the answer is still the line that raises this.
-        CheckFailed: tests failed, a paragraph for each.
+        CheckFailed: tests failed, a paragraph for each; `failing` is the call that the first one failed on.
     """
     exercise = find(name)
     part = _part(exercise, name)
-    answers = _notebook() if answers is None else answers
     _require_defined(exercise, answers)
-    run = run_exercises([part], Notebook(answers), SECONDS, brief=True)
+    run = run_exercises([part], Notebook(answers), SECONDS, brief=True, seed=seed)
     if run.error:
         raise CourseError(f"the tests of {exercise.name} could not be run: {run.error}")
     # A test of several methods at once says nothing about one of them.
     outcomes = [o for o in run.outcomes if part is exercise or set(o.targets) <= set(part.targets)]
-    failed = [outcome for outcome in outcomes if not outcome.passed]
-    if any(outcome.unwritten for outcome in failed):
+    failed = sorted((outcome for outcome in outcomes if not outcome.passed), key=knows_little)
+    left = unwritten(part, answers) if any(outcome.unwritten for outcome in failed) else []
+    if left and not any(outcome.passed for outcome in outcomes if not outcome.is_refusal):
+        what = part.name if left == list(part.targets) else " and ".join(left)
         raise NotYetWritten(
-            f"exercise {exercise.number} {exercise.name} is not written yet: "
+            f"exercise {exercise.number} {what} is not written yet: "
             "put your code in the place of `raise NotYetWritten` in the cell above, and run that cell"
         )
     if failed:
-        raise CheckFailed(report(part, failed, len(outcomes)))
-    reward = _count(exercise.points, "point") if part is exercise else f'check("{exercise.name}") tests all of it'
-    print(f"{part.name}: {_count(len(outcomes), 'test')} passed, {reward}")
+        score = earned(exercise, outcomes) if part is exercise else 0
+        lines = [report(part, failed, len(outcomes), left)]
+        lines += [f"{score:g} of {points(exercise.points)} for the tests that pass"] if score else []
+        first = next((outcome for outcome in failed if not outcome.unwritten), None)
+        call = None if first is None else failing_call(part, first, answers, run.seed)
+        lines.append(f'the same inputs again: check("{name}", seed={run.seed})')
+        raise CheckFailed("\n\n".join(lines), call, score)
+    reward = points(exercise.points) if part is exercise else f'check("{exercise.name}") tests all of it'
+    return f"{part.name}: {_count(len(outcomes), 'test')} passed, {reward}"
+
+
+def _keep_failing(error: CheckFailed, space: MutableMapping[str, Any]) -> None:
+    call = error.failing
+    if call is not None:
+        space["failing"] = call
+        print(f"\nThe call that this is about: {call}\nIt is kept: failing.again() makes it once more.")
+
+
+def make_ready(exercises: tuple[str, ...], cells: dict[str, str]) -> None:
+    """Do in this notebook what `needs` does, and print its lines."""
+    for line in needs(_notebook(), exercises, cells):
+        print(line)
+
+
+def still_to_write(notebook: str) -> None:
+    """Print which exercises of the released notebook of this name are not written in the one that runs."""
+    space = _notebook()
+    exercises = [exercise for exercise in registry() if exercise.notebook.endswith(f"/{notebook}.ipynb")]
+    left = [f"{exercise.number} {exercise.name}" for exercise in exercises if unwritten(exercise, space)]
+    print("not written yet: " + ", ".join(left) if left else "every exercise of this notebook is written")
 
 
 @contextlib.contextmanager
 def your_engine(*names: str, answers: Mapping[str, Any] | None = None) -> Iterator[list[Part]]:
     """For the length of a `with`, nanolm itself computes with the answers of this notebook.
 
-    Gives a list of parts, one a function or method asked, whose `calls` counts how often the engine has run it. A model
-    made inside the `with` is yours from its table of angles on.
+    Gives a list of parts, one a function or method asked, whose `calls` counts how often the engine has run it. What is
+    not written is the reference's, and a line says so. A model made inside the `with` is yours from its angles on.
 
     Args:
         names: exercises, as `check` calls them.
         answers: the namespace with the answers; None means this notebook's.
 
     Raises:
-        CourseError: no such exercise, or no answer in the notebook.
-        NotYetWritten: one of the answers is still the line that raises this.
+        CourseError: no such exercise.
     """
     exercises = [find(name) for name in names]
-    answers = _notebook() if answers is None else answers
-    for exercise in exercises:
-        _require_defined(exercise, answers)
-    with assembled(Notebook(answers), exercises) as parts:
+    with assembled(Notebook(_notebook() if answers is None else answers), exercises) as parts:
         for part in parts:
             if part.whose != YOURS:
-                raise NotYetWritten(f"exercise {part.exercise.number} {part.name}: {part.why}")
+                print(f"with the reference in place of {part.exercise.number} {part.name}: {part.why}")
         yield parts
 
 
-def report(exercise: Exercise, failed: list[Outcome], total: int) -> str:
-    """Return a heading and a paragraph for each failed test."""
+def report(exercise: Exercise, failed: list[Outcome], total: int, left: Sequence[str] = ()) -> str:
+    """Return a heading and a paragraph for each failed test; `left` names methods that are not written."""
     lines = [f"{exercise.name}: {len(failed)} of {_count(total, 'test')} failed"]
+    if left:
+        lines.append(f"not written yet: {', '.join(left)}")
     tests_by_message: dict[str, list[str]] = {}
-    for outcome in failed:
+    for outcome in (outcome for outcome in failed if not outcome.unwritten):
         tests_by_message.setdefault(outcome.message, []).append(outcome.sentence)
     for message, sentences in list(tests_by_message.items())[:_SHOWN]:
         alike = f" (and {len(sentences) - 1} more like it)" if len(sentences) > 1 else ""
@@ -98,7 +148,7 @@ def _part(exercise: Exercise, name: str) -> Exercise:
     return replace(exercise, name=asked[0], targets=tuple(asked)) if asked and len(exercise.targets) > 1 else exercise
 
 
-def _notebook() -> Mapping[str, Any]:
+def _notebook() -> MutableMapping[str, Any]:
     from IPython import get_ipython
 
     shell = get_ipython()
@@ -109,7 +159,7 @@ def _notebook() -> Mapping[str, Any]:
 
 def _require_defined(exercise: Exercise, answers: Mapping[str, Any]) -> None:
     for name in dict.fromkeys(target.split(".")[0] for target in exercise.targets):
-        if name not in answers:
+        if name not in answers or is_engine(answers[name]):
             raise CourseError(f"{name} is not defined yet in this notebook: run the cell above, where it is written")
 
 

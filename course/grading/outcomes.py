@@ -1,6 +1,9 @@
 """What a test found, in words a student can use: a pytest plugin takes it down, test by test."""
 
 import linecache
+import math
+import re
+import time
 import traceback
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -10,13 +13,10 @@ import pytest
 from ..errors import CourseError, NotYetWritten
 from ..registry import find
 from .implementation import CHOSEN, Implementation
+from .limits import TEST_GIGABYTES, MemoryUp, TimeUp
 from .overlay import MARK
 
 _WIDTH = 160  # of a line of pytest's account, which can hold whole tensors
-
-
-class TimeUp(BaseException):
-    """The time limit, raised inside the test that was running; no `except Exception` of an answer can catch it."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Outcome:
         message: why it failed, without a traceback.
         unwritten: whether it failed only because the exercise is not written.
         targets: what it grades, "function" or "Class.method".
+        is_refusal: whether no call of the answer gave anything back in it: it was about input that has to be refused.
     """
 
     test: str
@@ -38,6 +39,11 @@ class Outcome:
     message: str
     unwritten: bool
     targets: tuple[str, ...]
+    is_refusal: bool = False
+
+
+# Kept by the fixture `impl` for each test: how many calls of the answer came back.
+RETURNED = pytest.StashKey[int]()
 
 
 class Collector:
@@ -47,6 +53,7 @@ class Collector:
         implementation: what is tested.
         targets: keep the tests that grade one of these, "function" or "Class.method".
         test: instead, keep the test function of this name.
+        ends: when the whole run has to end, by `time.monotonic`.
         brief: once a test has met an unwritten exercise, the others of just the same exercises fail in its words
             without being run. A student learns no more from them, and random tests take long to fail.
     """
@@ -57,7 +64,9 @@ class Collector:
         targets: Collection[str] = (),
         test: str | None = None,
         brief: bool = False,
+        ends: float = math.inf,
     ) -> None:
+        self.ends = ends
         self.implementation, self.targets, self.test, self.brief = implementation, set(targets), test, brief
         self.unwritten: dict[tuple[str, ...], NotYetWritten] = {}
         self.items: list[pytest.Item] = []
@@ -94,22 +103,23 @@ class Collector:
             self.failures.setdefault(item.nodeid, call.excinfo.value)
             if isinstance(call.excinfo.value, NotYetWritten):
                 self.unwritten.setdefault(targets_of(item), call.excinfo.value)
-            if isinstance(call.excinfo.value, TimeUp):
-                item.session.shouldstop = "the time is up"
+            if isinstance(call.excinfo.value, TimeUp) and time.monotonic() >= self.ends:
+                item.session.shouldstop = "the time of the whole run is up"
         elif call.when == "call":
             self.passes.add(item.nodeid)
         return (yield)
 
-    def outcomes(self, seconds: float) -> list[Outcome]:
+    def outcomes(self) -> list[Outcome]:
         """Return what each test found; one that never ran has failed."""
-        return [self._outcome(item, seconds) for item in self.items]
+        return [self._outcome(item) for item in self.items]
 
-    def _outcome(self, item: pytest.Item, seconds: float) -> Outcome:
+    def _outcome(self, item: pytest.Item) -> Outcome:
         error = self.failures.get(item.nodeid)
         passed = error is None and item.nodeid in self.passes
         unwritten = isinstance(error, NotYetWritten)
-        message = "" if passed else message_of(error, item, seconds)
-        return Outcome(item.name, sentence_of(item), passed, message, unwritten, targets_of(item))
+        message = "" if passed else message_of(error, item)
+        is_refusal = item.stash.get(RETURNED, 1) == 0
+        return Outcome(item.name, sentence_of(item), passed, message, unwritten, targets_of(item), is_refusal)
 
     def problem(self, code: int, said: str) -> str:
         """Return what kept tests from running at all, or nothing; `code` and `said` are what pytest ended with."""
@@ -118,6 +128,16 @@ class Collector:
         if not self.items:
             return "no test grades it yet" if code == pytest.ExitCode.NO_TESTS_COLLECTED else said
         return ""
+
+
+def knows_little(outcome: Outcome) -> int:
+    """Return how little a failure tells: 0 where a test names the mistake, 1 an error in the answer, 2 bare values.
+
+    For sorting, so that a student reads first what says most.
+    """
+    if re.match(r"assert |an assertion without|\w*(?:Error|Exception|Exit|Interrupt)\b", outcome.message):
+        return 2 if outcome.message.startswith(("assert ", "an assertion", "Assertion")) else 1
+    return 0
 
 
 def targets_of(item: pytest.Item) -> tuple[str, ...]:
@@ -143,14 +163,17 @@ def sentence_of(item: pytest.Item) -> str:
     return f"{words} [{parameters}" if parameters else words
 
 
-def message_of(error: BaseException | None, item: pytest.Item, seconds: float) -> str:
+def message_of(error: BaseException | None, item: pytest.Item) -> str:
     """Return why a test failed: the assertion's own message, or the error and the line of the answer it came from."""
     if error is None:
         return "this test was not run, because an earlier one was broken off"
     if isinstance(error, NotYetWritten):
         return unwritten_line(targets_of(item), error)
     if isinstance(error, TimeUp):
-        return f"still running after {seconds:g} seconds: look for a loop that does not end{_place(error)}"
+        return f"still running after {TimeUp.seconds:g} seconds: look for a loop that does not end{_place(error)}"
+    if isinstance(error, MemoryUp | MemoryError):
+        more = f"it took more than {TEST_GIGABYTES:g} GB of memory"
+        return f"{more}: look for a list or a tensor that grows without an end{_place(error)}"
     if isinstance(error, SystemExit):
         return f"the answer ended the program (sys.exit), which no function here does{_place(error)}"
     if isinstance(error, pytest.skip.Exception):

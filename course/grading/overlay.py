@@ -5,11 +5,13 @@ So week N needs nothing of week N-1, and a wrong `residual_distribution` fails i
 """
 
 import functools
+import inspect
 from collections.abc import Mapping, Sequence
 from types import CellType, FunctionType, ModuleType
 from typing import Any
 
-from ..errors import CourseError
+from ..errors import CourseError, NotYetWritten
+from ..registry import registry
 
 MARK = "__answers__"  # in the globals of every function that an answer brought
 
@@ -17,8 +19,9 @@ MARK = "__answers__"  # in the globals of every function that an answer brought
 def overlay(reference: ModuleType, targets: Sequence[str], answers: Mapping[str, Any], where: str) -> ModuleType:
     """Return a module with the reference's names, the targets replaced by the answers' definitions.
 
-    The answers' own helpers, imports and constants are there too. Where both sides have a name, the engine's
-    functions and classes win: they may be other exercises.
+    The answers' own helpers, imports and constants are there too, for the answers to find. Where both sides have a
+    name, the answers' wins, so that a helper is never exchanged behind a student's back; but for classes, and for other
+    exercises: those are the engine's.
 
     Args:
         targets: "function" or "Class.method".
@@ -32,8 +35,11 @@ def overlay(reference: ModuleType, targets: Sequence[str], answers: Mapping[str,
     names = vars(module)
     names.update(vars(reference))
     names[MARK] = where
+    asked = exercises()
     for name, value in answers.items():
-        if not name.startswith("__") and not _is_engine(names.get(name)):
+        engine = names.get(name)
+        is_kept = is_engine(engine) and (isinstance(engine, type) or name in asked or is_engine(value))
+        if not name.startswith("__") and not is_kept:
             names[name] = rebind(value, answers, names)
     for target in targets:
         if "." in target:
@@ -41,6 +47,11 @@ def overlay(reference: ModuleType, targets: Sequence[str], answers: Mapping[str,
         else:
             names[target] = rebind(_answer(answers, target, where), answers, names)
     return module
+
+
+def exercises() -> set[str]:
+    """Return the names of all functions and classes that some exercise asks for."""
+    return {target.partition(".")[0] for exercise in registry() for target in exercise.targets}
 
 
 def _take_method(
@@ -52,18 +63,38 @@ def _take_method(
         names[owner] = _subclass(parent, mine, answers, names)
     if method not in vars(mine):
         raise CourseError(f"{where} defines no {target}")
+    if is_engine(plain(vars(mine)[method])):  # a lab has put it there, for want of an answer
+        raise NotYetWritten(f"{target} is not written yet: put your code in the place of the line that raises this")
     setattr(names[owner], method, rebind(vars(mine)[method], answers, names, (mine, parent)))
 
 
 def _answer(answers: Mapping[str, Any], name: str, where: str) -> Any:
     if name not in answers:
         raise CourseError(f"{where} defines no {name}")
-    if _is_engine(answers[name]):
+    if is_engine(answers[name]):
         raise CourseError(f"{name} in {where} is nanolm's own, imported; the exercise is to write it")
     return answers[name]
 
 
-def _is_engine(value: Any) -> bool:
+def plain(value: Any) -> Any:
+    """Return the function inside a property, a static or class method, or a decorator's wrapper."""
+    if isinstance(value, property):
+        value = value.fget
+    if isinstance(value, staticmethod | classmethod):
+        value = value.__func__
+    while not isinstance(value, FunctionType) and hasattr(value, "__wrapped__"):
+        value = value.__wrapped__
+    return value
+
+
+def is_unwritten(value: Any) -> bool:
+    """Return whether a function is still the line that says that nobody has written it."""
+    code = getattr(inspect.unwrap(plain(value)), "__code__", None)  # a decorator around a stub is still a stub
+    return code is not None and "NotYetWritten" in code.co_names
+
+
+def is_engine(value: Any) -> bool:
+    """Return whether a function or class is nanolm's own."""
     home = getattr(value, "__module__", None) or getattr(value, "__name__", None)
     return isinstance(home, str) and home.partition(".")[0] == "nanolm"
 

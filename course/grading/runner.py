@@ -6,31 +6,34 @@ outcome comes back as objects, and nothing is printed or written.
 
 import contextlib
 import io
-import signal
 import sys
-import threading
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from ..errors import CourseError
 from ..paths import ROOT
 from ..registry import Exercise
-from .implementation import Implementation
-from .outcomes import Collector, Outcome, TimeUp
+from . import seeds
+from .implementation import REFERENCE, Implementation
+from .limits import limits
+from .outcomes import Collector, Outcome
 
 TESTS = ROOT / "tests"
 
 
 @dataclass(frozen=True)
 class Run:
-    """The outcomes of one run, and what went wrong outside any test; `error` is empty if nothing did."""
+    """The outcomes of one run, what went wrong outside any test (`error`, or empty), and the seed of the inputs."""
 
     outcomes: list[Outcome]
     error: str
+    seed: int = 0
 
     @property
     def passed(self) -> bool:
@@ -39,11 +42,16 @@ class Run:
 
 
 def run_exercises(
-    exercises: Sequence[Exercise], implementation: Implementation, seconds: float = 60, brief: bool = False
+    exercises: Sequence[Exercise],
+    implementation: Implementation,
+    seconds: float = 60,
+    brief: bool = False,
+    seed: int | None = None,
 ) -> Run:
     """Run the tests that grade the exercises against an implementation, for at most `seconds`.
 
     Args:
+        seed: of the random inputs; None: a new one for an answer, 0 for the reference.
         brief: of an unwritten exercise run one test, not all (`Collector`).
     """
     if not TESTS.is_dir():
@@ -52,53 +60,57 @@ def run_exercises(
     files = [ROOT / name for name in dict.fromkeys(name for exercise in exercises for name in exercise.tests)]
     if not files:  # pytest with no file would run whatever it finds
         return Run([], "no test grades it yet")
-    return _run(Collector(implementation, targets=targets, brief=brief), files, seconds)
+    collector = Collector(implementation, targets=targets, brief=brief, ends=time.monotonic() + seconds)
+    return _run(collector, files, seconds, seed)
 
 
-def run_test(test: str, files: Sequence[Path], implementation: Implementation, seconds: float = 60) -> Run:
+def run_test(
+    test: str, files: Sequence[Path], implementation: Implementation, seconds: float = 60, seed: int | None = None
+) -> Run:
     """Run one test by its function's name, marked or not, with all of its parameters."""
-    return _run(Collector(implementation, test=test), files, seconds)
+    return _run(Collector(implementation, test=test, ends=time.monotonic() + seconds), files, seconds, seed)
 
 
-def _run(collector: Collector, files: Sequence[Path], seconds: float) -> Run:
+def _run(collector: Collector, files: Sequence[Path], seconds: float, seed: int | None) -> Run:
     said = io.StringIO()
+    if seed is None:
+        seed = 0 if collector.implementation.name == REFERENCE else seeds.new()
     arguments = [*map(str, files), f"--rootdir={ROOT}", f"--confcutdir={ROOT}", "-c", str(ROOT / "pyproject.toml")]
-    arguments += ["--capture=sys", "-m", "not slow", "--disable-plugin-autoload", "--color=no"]
+    arguments += ["--seed", str(seed), "--capture=sys", "-m", "not slow", "--disable-plugin-autoload", "--color=no"]
     arguments += ["--tb=no"]  # its account of a failure, which nobody reads, takes longer than most of our tests
     # The last two collect garbage several times a run, which takes longer than most of our tests.
     for plugin in ("cacheprovider", "faulthandler", "unraisableexception", "threadexception"):
         arguments += ["-p", f"no:{plugin}"]
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), _unchanged(), _time_limit(seconds):
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), _unchanged(), limits(seconds):
         code = pytest.main(arguments, plugins=[collector])
-    return Run(collector.outcomes(seconds), collector.problem(code, said.getvalue()))
+    return Run(collector.outcomes(), collector.problem(code, said.getvalue()), seed)
 
 
 @contextlib.contextmanager
 def _unchanged() -> Iterator[None]:
-    """Give sys.path and the warnings settings back as they were: the process is the student's."""
-    path, bytecode = list(sys.path), sys.dont_write_bytecode
+    """Give sys.path, the warnings settings and the loaded tests back as they were: the process is the student's.
+
+    Tests are read anew for each run, so that nothing which an answer does to them outlives it.
+    """
+    path, bytecode, loaded = list(sys.path), sys.dont_write_bytecode, _test_modules()
     sys.dont_write_bytecode = True  # nothing is written beside the tests
+    for name in loaded:
+        del sys.modules[name]
     try:
         with warnings.catch_warnings():
             yield
     finally:
         sys.path[:], sys.dont_write_bytecode = path, bytecode
+        for name in _test_modules():
+            del sys.modules[name]
+        sys.modules.update(loaded)
 
 
-@contextlib.contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    """Raise TimeUp after some seconds, where that is possible: POSIX, in the main thread."""
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def ring(number, frame):
-        raise TimeUp
-
-    before, left = signal.signal(signal.SIGALRM, ring), signal.getitimer(signal.ITIMER_REAL)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, *left)
-        signal.signal(signal.SIGALRM, before)
+def _test_modules() -> dict[str, ModuleType]:
+    """The files of tests that are loaded."""
+    found = {}
+    for name, module in list(sys.modules.items()):
+        file = Path(getattr(module, "__file__", None) or "")
+        if file.name.startswith("test_") and file.is_relative_to(TESTS):
+            found[name] = module
+    return found

@@ -8,10 +8,11 @@ from rich.table import Table
 
 from ..registry import Exercise, Question
 from .implementation import Implementation
+from .marks import earned
 from .outcomes import Outcome
 from .runner import run_exercises
 
-_SECONDS = 300  # for all exercises together
+_SECONDS = 1200  # for all exercises together; each test has a limit of its own
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,12 @@ class Standing:
             return "passes"
         is_unwritten = bool(self.hint) or any(outcome.unwritten for outcome in self.outcomes)
         return "not written" if is_unwritten else "fails"
+
+    @property
+    def points(self) -> float:
+        """What its best answer earns, tests passed in part included."""
+        mine = 0 if self.error or self.state == "not written" else earned(self.exercise, self.outcomes)
+        return max(mine, self.other.points if self.other is not None else 0)
 
     @property
     def is_won(self) -> bool:
@@ -107,9 +114,9 @@ def _coloured(standing: Standing) -> str:
 def _sum(found: list[Standing], questions: Mapping[Question, bool]) -> str:
     tasks = [*(standing.exercise for standing in found), *questions]
     left = [s.exercise for s in found if not s.is_won] + [question for question, has in questions.items() if not has]
-    won = sum(standing.exercise.points for standing in found if standing.is_won)
+    won = sum(standing.points for standing in found)
     by_hand, minutes = sum(question.points for question in questions), sum(task.minutes for task in left)
-    text = f"{won} of {sum(task.points for task in tasks)} points"
+    text = f"{won:g} of {sum(task.points for task in tasks)} points"
     text += f" ({by_hand} of them graded by hand)" if by_hand else ""
     return text + (f", about {minutes} minutes left" if minutes else "")
 

@@ -1,4 +1,4 @@
-"""The capacity calculator: sliders in front of `nanolm.budget.sizing`. `nanolm size` is the same without a notebook."""
+"""The capacity calculator: lists in front of `nanolm.budget.sizing`. `nanolm size` is the same without a notebook."""
 
 import html
 from collections.abc import Iterable
@@ -33,24 +33,24 @@ HEADROOMS = {"nothing": 0.0, "10 %": 0.1, "20 %": 0.2, "30 %": 0.3}
 def calculator(
     shapes: Iterable[ModelShape] = (), chips: Iterable[Hardware] = (), context_tokens: int = 8192, batch_size: int = 16
 ) -> "Calculator":
-    """Return the calculator; as the last line of a cell it is shown, and counts anew whenever a slider moves.
+    """Return the calculator; as the last line of a cell it is shown, and counts anew whenever another value is chosen.
 
     Args:
         shapes: models to offer besides the presets, such as `ModelShape.from_config(path)`.
         chips: hardware to offer besides H100, A100 and H200, such as `measure_hardware()`.
-        context_tokens, batch_size: where the sliders stand at first.
+        context_tokens, batch_size: what is chosen at first.
 
     Raises:
-        ValueError: a context or batch that the slider does not have.
+        ValueError: a context or batch that its list does not have.
     """
     for name, value, allowed in (("context_tokens", context_tokens, CONTEXTS), ("batch_size", batch_size, BATCHES)):
         if value not in allowed:
-            raise ValueError(f"{name} is {value!r}; the slider has {', '.join(map(str, allowed))}")
+            raise ValueError(f"{name} is {value!r}; the list has {', '.join(map(str, allowed))}")
     return Calculator([*PRESETS.values(), *shapes], [H100, A100, H200, *chips], context_tokens, batch_size)
 
 
 class Calculator(widgets.VBox):
-    """Sliders and what follows from them.
+    """Choices and what follows from them.
 
     Attributes:
         model, attention, weight_bits, kv_bits, context, batch, chip, gpus, headroom: the controls; each has a `value`.
@@ -63,11 +63,11 @@ class Calculator(widgets.VBox):
         self.model = _dropdown("model", {shape.name: shape for shape in shapes})
         self.attention = _dropdown("attention", {kind: kind for kind in (OWN, *ATTENTION_KINDS)})
         self.weight_bits, self.kv_bits = _dropdown("weights", WEIGHT_BITS), _dropdown("cache", KV_BITS)
-        self.context = _slider("tokens each", {f"{n:,}": n for n in CONTEXTS}, context_tokens)
-        self.batch = _slider("sequences", {f"{n:,}": n for n in BATCHES}, batch_size)
+        self.context = _dropdown("tokens each", {f"{n:,}": n for n in CONTEXTS}, context_tokens)
+        self.batch = _dropdown("sequences", {f"{n:,}": n for n in BATCHES}, batch_size)
         self.chip = _dropdown("GPU model", {chip.name: chip for chip in chips})
-        self.gpus = _slider("GPUs", {str(n): n for n in range(1, 17)}, 1)
-        self.headroom = _slider("kept free", HEADROOMS, 0.1)
+        self.gpus = _dropdown("GPUs", {str(n): n for n in range(1, 17)})
+        self.headroom = _dropdown("kept free", HEADROOMS, 0.1)
         self.output = widgets.HTML()
         columns = [
             [self.model, self.attention, self.weight_bits, self.kv_bits, self.chip],
@@ -157,17 +157,12 @@ def _key(text: str, colour: str) -> str:
     return f"<span>{square}</span>{html.escape(text)}</span>"
 
 
-def _dropdown(description: str, options: dict) -> widgets.Dropdown:
-    return widgets.Dropdown(description=description, options=list(options.items()), value=next(iter(options.values())))
+def _dropdown(description: str, options: dict, value: Any = None) -> widgets.Dropdown:
+    # A list says its name and its value to whoever listens; a slider of such values says only the number of its step.
+    first = next(iter(options.values())) if value is None else value
+    return widgets.Dropdown(description=description, options=list(options.items()), value=first)
 
 
-def _value(control: widgets.Dropdown | widgets.SelectionSlider) -> Any:
+def _value(control: widgets.Dropdown) -> Any:
     """What is chosen; to the widgets' own types it may be nothing, too."""
     return control.value
-
-
-def _slider(description: str, options: dict, value: float) -> widgets.SelectionSlider:
-    # An answer at every step of a drag: the arithmetic takes microseconds.
-    return widgets.SelectionSlider(
-        description=description, options=list(options.items()), value=value, continuous_update=True
-    )

@@ -5,6 +5,8 @@ import statistics
 import time
 from collections.abc import Callable
 
+from tqdm.auto import tqdm
+
 # The most measured rounds, whatever a lesson asks for. Where nobody looks at the times, one is enough: nbgrader runs
 # every cell of 800 submissions, and grades none of them by a time.
 MOST_ROUNDS = "NANOLM_ROUNDS"
@@ -41,10 +43,13 @@ def take_turns(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str
     uncounted = 0 if os.environ.get(MOST_ROUNDS) == "1" else 1
     repeats = rounds_allowed(repeats)
     seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for round_number in range(uncounted + repeats):
-        for name, call in calls.items():
-            start = time.perf_counter()
-            call()
-            if round_number >= uncounted:
-                seconds[name].append(time.perf_counter() - start)
+    # A bar for who waits: it appears after two seconds, and moves between the calls, never inside one.
+    with tqdm(total=(uncounted + repeats) * len(calls), leave=False, delay=2) as bar:
+        for round_number in range(uncounted + repeats):
+            for name, call in calls.items():
+                start = time.perf_counter()
+                call()
+                if round_number >= uncounted:
+                    seconds[name].append(time.perf_counter() - start)
+                bar.update()
     return seconds

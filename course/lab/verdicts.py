@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 CANNOT_TELL = "cannot tell on this run"
+_TRIMMED = 5  # rounds from which on the smallest and the largest ratio do not count
 
 
 @dataclass(frozen=True)
@@ -12,7 +13,8 @@ class Ratio:
     """How many times one thing is another, round by round: what two calls that took turns allow to say.
 
     Attributes:
-        low, middle, high: the smallest ratio of a round, the median, the largest.
+        low, middle, high: the smallest ratio of a round, the median, the largest; of five rounds or more the smallest and
+            the largest are left out of low and high: other work on the machine may hit one round.
         n_rounds: how many rounds there were.
     """
 
@@ -23,11 +25,12 @@ class Ratio:
 
     @property
     def is_told(self) -> bool:
-        """Whether all rounds fall on one side of 1, and there is more than one."""
+        """Whether low and high lie on one side of 1, and there is more than one round."""
         return self.n_rounds > 1 and (self.low > 1 or self.high < 1)
 
     def __str__(self) -> str:
-        spread = f"{self.low:.2f} to {self.high:.2f} in {self.n_rounds} rounds"
+        which = f"{self.n_rounds} rounds" if self.n_rounds < _TRIMMED else f"all but 2 of {self.n_rounds} rounds"
+        spread = f"{self.low:.2f} to {self.high:.2f} in {which}"
         return f"{self.middle:.2f}× ({spread if self.n_rounds > 1 else 'one round'})"
 
 
@@ -41,7 +44,8 @@ def ratio(seconds: Mapping[str, Sequence[float]], slow: str, fast: str) -> Ratio
         if name not in seconds:
             raise ValueError(f"{name!r} was not measured; those were {', '.join(seconds)}")
     rounds = sorted(a / b for a, b in zip(seconds[slow], seconds[fast], strict=True))
-    return Ratio(rounds[0], statistics.median(rounds), rounds[-1], len(rounds))
+    kept = rounds if len(rounds) < _TRIMMED else rounds[1:-1]
+    return Ratio(kept[0], statistics.median(rounds), kept[-1], len(rounds))
 
 
 def which_is_faster(seconds: Mapping[str, Sequence[float]], one: str, other: str) -> str:

@@ -31,7 +31,7 @@ def score_matrix_bytes(n_tokens: int, n_heads: int = 1, batch_size: int = 1, bit
     raise NotYetWritten(
         "exercise 9.1 score_matrix_bytes is not written yet: read "
         "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/attention/flash.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/attention/test_flash.py -k score_matrix_bytes"
+        "run: NANOLM_IMPL=exercises python -m pytest tests/attention/test_flash.py --exercise score_matrix_bytes"
     )
 
 
@@ -60,9 +60,9 @@ class SoftmaxState(NamedTuple):
 
 
 def online_softmax(
-    state: SoftmaxState, scores: Float[Tensor, "*rows C"], values: Float[Tensor, "*batch C H"]
+    state: SoftmaxState, scores: Float[Tensor, "*rows J"], values: Float[Tensor, "*batch J H"]
 ) -> SoftmaxState:
-    """Return the state after C more keys; whatever the pieces were, `result` is that of one softmax over all of them.
+    """Return the state after J more keys; whatever the pieces were, `result` is that of one softmax over all of them.
 
     Sums are kept relative to the largest score met, so that no exponential overflows: where a new score is larger,
     the old sums shrink by exp(old maximum - new maximum). A score of -inf hides its key: it has no weight, and its
@@ -70,7 +70,7 @@ def online_softmax(
     -inf and sums of 0. The state handed in is not changed.
 
     Args:
-        scores: of the new keys, already scaled and masked, C at least 1.
+        scores: of the new keys, already scaled and masked, J at least 1.
         values: of the new keys; one set of them for all rows of a batch.
 
     Source: Milakov and Gimelshein 2018, algorithm 3.
@@ -78,7 +78,7 @@ def online_softmax(
     raise NotYetWritten(
         "exercise 9.2 online_softmax is not written yet: read "
         "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/attention/flash.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/attention/test_flash.py -k online_softmax"
+        "run: NANOLM_IMPL=exercises python -m pytest tests/attention/test_flash.py --exercise online_softmax"
     )
 
 
@@ -93,11 +93,11 @@ def merge(one: SoftmaxState, other: SoftmaxState) -> SoftmaxState:
     raise NotYetWritten(
         "exercise 9.3 merge is not written yet: read notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, "
         "write it in exercises/attention/flash.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/attention/test_flash.py -k merge"
+        "tests/attention/test_flash.py --exercise merge"
     )
 
 
-def weighted_sum(weights: Float[Tensor, "*rows C"], values: Float[Tensor, "*batch C H"]) -> Float[Tensor, "*rows H"]:
+def weighted_sum(weights: Float[Tensor, "*rows J"], values: Float[Tensor, "*batch J H"]) -> Float[Tensor, "*rows H"]:
     """Return weights @ values, in which a weight of 0 hides its value: 0 · NaN would be NaN.
 
     A value that is NaN or infinite, and not hidden, makes the sum NaN.
@@ -129,7 +129,7 @@ def flash_attention(
     raise NotYetWritten(
         "exercise 9.4 flash_attention is not written yet: read "
         "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/attention/flash.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/attention/test_flash.py -k flash_attention"
+        "run: NANOLM_IMPL=exercises python -m pytest tests/attention/test_flash.py --exercise flash_attention"
     )
 
 
@@ -159,7 +159,7 @@ def split_k_attention(
     raise NotYetWritten(
         "exercise 9.5 split_k_attention is not written yet: read "
         "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/attention/flash.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/attention/test_flash.py -k split_k_attention"
+        "run: NANOLM_IMPL=exercises python -m pytest tests/attention/test_flash.py --exercise split_k_attention"
     )
 
 

@@ -49,7 +49,7 @@ def apply_rope(x: Float[Tensor, "B N T H"], offset: Offset, theta: float = 10_00
     raise NotYetWritten(
         "exercise 2.4 apply_rope is not written yet: read notebooks/week02_kv_cache/week02_kv_cache.ipynb, write it"
         " in exercises/attention/rope.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/attention/test_rope.py -k apply_rope"
+        "tests/attention/test_rope.py --exercise apply_rope"
     )
 
 

@@ -60,9 +60,10 @@ def windowed_cache_bytes(
     Source: Gemma 3 technical report 2025, section 2.
     """
     raise NotYetWritten(
-        "exercise 9.13 windowed_cache_bytes is not written yet: read "
+        "exercise 9.14 windowed_cache_bytes is not written yet: read "
         "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/budget/cache_sizes.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_cache_sizes.py -k windowed_cache_bytes"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_cache_sizes.py --exercise "
+        "windowed_cache_bytes"
     )
 
 

@@ -39,7 +39,7 @@ def parameter_counts(shared_params: int, expert_params: int, n_experts: int, k: 
         "exercise 8.4 parameter_counts is not written yet: read "
         "notebooks/week08_mixture_of_experts/week08_mixture_of_experts.ipynb, write it in "
         "exercises/budget/experts.py, then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_experts.py"
-        " -k parameter_counts"
+        " --exercise parameter_counts"
     )
 
 
@@ -56,7 +56,7 @@ def expected_unused_experts(n_positions: int, n_experts: int, k: int) -> float:
         "exercise 8.5 expected_unused_experts is not written yet: read "
         "notebooks/week08_mixture_of_experts/week08_mixture_of_experts.ipynb, write it in "
         "exercises/budget/experts.py, then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_experts.py"
-        " -k expected_unused_experts"
+        " --exercise expected_unused_experts"
     )
 
 
@@ -73,7 +73,7 @@ def expected_unused_given(chances: Sequence[float], n_positions: int) -> float:
         "exercise 8.7 expected_unused_given is not written yet: read "
         "notebooks/week08_mixture_of_experts/week08_mixture_of_experts.ipynb, write it in "
         "exercises/budget/experts.py, then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_experts.py"
-        " -k expected_unused_given"
+        " --exercise expected_unused_given"
     )
 
 
@@ -92,7 +92,7 @@ def load_imbalance(counts: Sequence[int]) -> float:
         "exercise 8.6 load_imbalance is not written yet: read "
         "notebooks/week08_mixture_of_experts/week08_mixture_of_experts.ipynb, write it in "
         "exercises/budget/experts.py, then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_experts.py"
-        " -k load_imbalance"
+        " --exercise load_imbalance"
     )
 
 

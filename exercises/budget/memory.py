@@ -24,7 +24,7 @@ def weight_bytes(n_params: float, weight_bits: float = 16) -> int:
     raise NotYetWritten(
         "exercise 2.10 weight_bytes is not written yet: read notebooks/week02_kv_cache/week02_kv_cache.ipynb, write"
         " it in exercises/budget/memory.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/budget/test_budget.py -k weight_bytes"
+        "tests/budget/test_budget.py --exercise weight_bytes"
     )
 
 
@@ -42,7 +42,7 @@ def kv_bytes_per_token(shape: ModelShape, kv_bits: float = 16) -> int:
     raise NotYetWritten(
         "exercise 2.8 kv_bytes_per_token is not written yet: read notebooks/week02_kv_cache/week02_kv_cache.ipynb, "
         "write it in exercises/budget/memory.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/budget/test_budget.py -k kv_bytes_per_token"
+        "tests/budget/test_budget.py --exercise kv_bytes_per_token"
     )
 
 
@@ -55,7 +55,7 @@ def kv_cache_bytes(shape: ModelShape, n_tokens: int, batch_size: int = 1, kv_bit
     raise NotYetWritten(
         "exercise 2.9 kv_cache_bytes is not written yet: read notebooks/week02_kv_cache/week02_kv_cache.ipynb, "
         "write it in exercises/budget/memory.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/budget/test_budget.py -k kv_cache_bytes"
+        "tests/budget/test_budget.py --exercise kv_cache_bytes"
     )
 
 
@@ -74,7 +74,7 @@ def max_concurrent_requests(
     raise NotYetWritten(
         "exercise 2.11 max_concurrent_requests is not written yet: read "
         "notebooks/week02_kv_cache/week02_kv_cache.ipynb, write it in exercises/budget/memory.py, then run: "
-        "NANOLM_IMPL=exercises python -m pytest tests/budget/test_budget.py -k max_concurrent_requests"
+        "NANOLM_IMPL=exercises python -m pytest tests/budget/test_budget.py --exercise max_concurrent_requests"
     )
 
 
@@ -92,7 +92,7 @@ def max_context(
     raise NotYetWritten(
         "exercise 2.12 max_context is not written yet: read notebooks/week02_kv_cache/week02_kv_cache.ipynb, write "
         "it in exercises/budget/memory.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/budget/test_budget.py -k max_context"
+        "tests/budget/test_budget.py --exercise max_context"
     )
 
 
@@ -119,7 +119,7 @@ def positions_run(n_prompt_tokens: int, n_new_tokens: int, cached: bool) -> int:
     raise NotYetWritten(
         "exercise 2.2 positions_run is not written yet: read notebooks/week02_kv_cache/week02_kv_cache.ipynb, write"
         " it in exercises/budget/memory.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/budget/test_budget.py -k positions_run"
+        "tests/budget/test_budget.py --exercise positions_run"
     )
 
 
@@ -132,5 +132,5 @@ def kv_projections(n_prompt_tokens: int, n_new_tokens: int, cached: bool, n_laye
     raise NotYetWritten(
         "exercise 2.3 kv_projections is not written yet: read notebooks/week02_kv_cache/week02_kv_cache.ipynb, "
         "write it in exercises/budget/memory.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/budget/test_budget.py -k kv_projections"
+        "tests/budget/test_budget.py --exercise kv_projections"
     )

@@ -20,9 +20,9 @@ def request_dollars(
         ValueError: a token count that is not a whole number, 0 or more, or a price below 0.
     """
     raise NotYetWritten(
-        "exercise 7.4 request_dollars is not written yet: read "
+        "exercise 7.5 request_dollars is not written yet: read "
         "notebooks/week07_prompt_caching/week07_prompt_caching.ipynb, write it in exercises/budget/pricing.py, then"
-        " run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_pricing.py -k request_dollars"
+        " run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_pricing.py --exercise request_dollars"
     )
 
 
@@ -48,9 +48,9 @@ def prompt_cache_cost(
             below 0; arrivals that are not in order of time.
     """
     raise NotYetWritten(
-        "exercise 7.5 prompt_cache_cost is not written yet: read "
+        "exercise 7.6 prompt_cache_cost is not written yet: read "
         "notebooks/week07_prompt_caching/week07_prompt_caching.ipynb, write it in exercises/budget/pricing.py, then"
-        " run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_pricing.py -k prompt_cache_cost"
+        " run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_pricing.py --exercise prompt_cache_cost"
     )
 
 
@@ -81,7 +81,7 @@ def cost_per_million(step_seconds: float, batch_size: int, dollars_per_hour: flo
     raise NotYetWritten(
         "exercise 10.2 cost_per_million is not written yet: read "
         "notebooks/week10_price_of_a_token/week10_price_of_a_token.ipynb, write it in exercises/budget/pricing.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_pricing.py -k cost_per_million"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_pricing.py --exercise cost_per_million"
     )
 
 
@@ -98,5 +98,5 @@ def pareto_front(points: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
     raise NotYetWritten(
         "exercise 10.6 pareto_front is not written yet: read "
         "notebooks/week10_price_of_a_token/week10_price_of_a_token.ipynb, write it in exercises/budget/pricing.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_pricing.py -k pareto_front"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_pricing.py --exercise pareto_front"
     )

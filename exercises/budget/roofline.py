@@ -21,7 +21,7 @@ def matmul_flops(n_params: float, n_tokens: int) -> float:
     raise NotYetWritten(
         "exercise 1.1 matmul_flops is not written yet: read "
         "notebooks/week01_prefill_decode/week01_prefill_decode.ipynb, write it in exercises/budget/roofline.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py -k matmul_flops"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py --exercise matmul_flops"
     )
 
 
@@ -42,7 +42,8 @@ def arithmetic_intensity(n_tokens: int, n_params: float, weight_bytes: float, kv
     raise NotYetWritten(
         "exercise 1.2 arithmetic_intensity is not written yet: read "
         "notebooks/week01_prefill_decode/week01_prefill_decode.ipynb, write it in exercises/budget/roofline.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py -k arithmetic_intensity"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py --exercise "
+        "arithmetic_intensity"
     )
 
 
@@ -54,7 +55,7 @@ def ridge_point(hardware: Hardware) -> float:
     raise NotYetWritten(
         "exercise 1.3 ridge_point is not written yet: read "
         "notebooks/week01_prefill_decode/week01_prefill_decode.ipynb, write it in exercises/budget/roofline.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py -k ridge_point"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py --exercise ridge_point"
     )
 
 
@@ -67,7 +68,7 @@ def bottleneck(intensity: float, hardware: Hardware) -> str:
     raise NotYetWritten(
         "exercise 1.4 bottleneck is not written yet: read "
         "notebooks/week01_prefill_decode/week01_prefill_decode.ipynb, write it in exercises/budget/roofline.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py -k bottleneck"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py --exercise bottleneck"
     )
 
 
@@ -85,7 +86,8 @@ def decode_seconds_per_token(n_params: float, weight_bytes: float, hardware: Har
     raise NotYetWritten(
         "exercise 1.5 decode_seconds_per_token is not written yet: read "
         "notebooks/week01_prefill_decode/week01_prefill_decode.ipynb, write it in exercises/budget/roofline.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py -k decode_seconds_per_token"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py --exercise "
+        "decode_seconds_per_token"
     )
 
 
@@ -103,7 +105,7 @@ def prefill_seconds(n_prompt_tokens: int, n_params: float, weight_bytes: float, 
     raise NotYetWritten(
         "exercise 1.6 prefill_seconds is not written yet: read "
         "notebooks/week01_prefill_decode/week01_prefill_decode.ipynb, write it in exercises/budget/roofline.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py -k prefill_seconds"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py --exercise prefill_seconds"
     )
 
 
@@ -122,7 +124,7 @@ def attention_share_of_prefill(
     raise NotYetWritten(
         "exercise 1.7 attention_share_of_prefill is not written yet: read "
         "notebooks/week01_prefill_decode/week01_prefill_decode.ipynb, write it in exercises/budget/roofline.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py -k "
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py --exercise "
         "attention_share_of_prefill"
     )
 
@@ -139,7 +141,8 @@ def end_to_end_seconds(ttft_seconds: float, tpot_seconds: float, n_output_tokens
     raise NotYetWritten(
         "exercise 1.8 end_to_end_seconds is not written yet: read "
         "notebooks/week01_prefill_decode/week01_prefill_decode.ipynb, write it in exercises/budget/roofline.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py -k end_to_end_seconds"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py --exercise "
+        "end_to_end_seconds"
     )
 
 
@@ -152,5 +155,6 @@ def tokens_per_second(step_seconds: float, batch_size: int = 1) -> float:
     raise NotYetWritten(
         "exercise 1.9 tokens_per_second is not written yet: read "
         "notebooks/week01_prefill_decode/week01_prefill_decode.ipynb, write it in exercises/budget/roofline.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py -k tokens_per_second"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py --exercise "
+        "tokens_per_second"
     )

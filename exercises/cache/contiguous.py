@@ -50,7 +50,7 @@ class KVCache:
         raise NotYetWritten(
             "exercise 2.5 KVCache is not written yet: read notebooks/week02_kv_cache/week02_kv_cache.ipynb, write "
             "it in exercises/cache/contiguous.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/cache/test_contiguous.py -k "update or advance or offset or attend"'
+            "tests/cache/test_contiguous.py --exercise KVCache"
         )
 
     @property
@@ -77,7 +77,7 @@ class KVCache:
         raise NotYetWritten(
             "exercise 2.5 KVCache is not written yet: read notebooks/week02_kv_cache/week02_kv_cache.ipynb, write "
             "it in exercises/cache/contiguous.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/cache/test_contiguous.py -k "update or advance or offset or attend"'
+            "tests/cache/test_contiguous.py --exercise KVCache"
         )
 
     def advance(self, n: int) -> None:
@@ -89,7 +89,7 @@ class KVCache:
         raise NotYetWritten(
             "exercise 2.5 KVCache is not written yet: read notebooks/week02_kv_cache/week02_kv_cache.ipynb, write "
             "it in exercises/cache/contiguous.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/cache/test_contiguous.py -k "update or advance or offset or attend"'
+            "tests/cache/test_contiguous.py --exercise KVCache"
         )
 
     def truncate(self, length: int) -> None:
@@ -126,7 +126,7 @@ class KVCache:
         raise NotYetWritten(
             "exercise 2.5 KVCache is not written yet: read notebooks/week02_kv_cache/week02_kv_cache.ipynb, write "
             "it in exercises/cache/contiguous.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/cache/test_contiguous.py -k "update or advance or offset or attend"'
+            "tests/cache/test_contiguous.py --exercise KVCache"
         )
 
     def mask(self, T: int) -> Bool[Tensor, "..."] | None:

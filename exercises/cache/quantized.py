@@ -64,7 +64,8 @@ class Int8KVCache(KVCache):
         raise NotYetWritten(
             "exercise 5.12 Int8KVCache.update is not written yet: read "
             "notebooks/week05_quantization/week05_quantization.ipynb, write it in exercises/cache/quantized.py, "
-            "then run: NANOLM_IMPL=exercises python -m pytest tests/cache/test_quantized.py -k update"
+            "then run: NANOLM_IMPL=exercises python -m pytest tests/cache/test_quantized.py --exercise "
+            "Int8KVCache.update"
         )
 
 

@@ -111,39 +111,34 @@ class Scheduler(Admission):
     def schedule(self) -> Plan:
         """Return the next pass. Its positions are reserved; `complete` has to follow once it has run.
 
-        Decoding requests come first, in order of admission, each with all that it has pending: its newest token and
-        what is drafted behind it. They never wait for another's prompt. `_make_room` finds the blocks, if need be by
-        preempting others, and says how many of the tokens can run.
+        A pass has at most max_tokens_per_step tokens, its budget, and no request is in it with none. It is given out
+        in this order:
 
-        Prompts share what the budget leaves, each as many tokens as `prompt_shares` gives it, fewer where blocks are
-        short: for a prompt nobody is preempted. Newcomers are admitted with what is left then, and only if no request
-        was preempted: there is room, or there is not.
+        1. Decoding requests, in order of admission, each with all that it has pending: its newest token and what is
+           drafted behind it. They never wait for another's prompt. `_make_room` finds the blocks, if need be by
+           preempting others, and says how many of the tokens can run; whoever it has preempted runs nothing.
+        2. A newcomer shorter than every prompt that runs: `_admit_a_short_one`, which says how many tokens that took.
+        3. Running prompts, those admitted just now left out, each as many tokens as `prompt_shares` gives it (fair
+           where max_overtakes is above 0), fewer where `_room` says so: for a prompt nobody is preempted.
+        4. Newcomers: `admit`, and only if no request was preempted: there is room, or there is not.
 
-        A pass has at most max_tokens_per_step tokens, and no request is in it with none. While there are requests, at
-        least one runs: if nobody could, the one admitted last is preempted, and those that are left are asked again.
+        While there are requests, at least one runs: if nobody could, `_again` preempts the one admitted last and plans
+        once more.
         """
-        plan, budget = Plan(), self.max_tokens_per_step
-        for request in [request for request in self.running if request.is_decoding]:
-            if budget and request not in plan.preempted:
-                n = self._make_room(request, min(request.n_pending, budget), plan)
-                budget -= self._run(request, n, plan)
-        budget -= self._admit_a_short_one(plan, budget)
-        prompts = [request for request in self.running if not request.is_decoding and request not in plan.admitted]
-        for request, n in prompt_shares(prompts, budget, fair=self.max_overtakes > 0):
-            budget -= self._run(request, self._room(request, n), plan)
-        if not plan.preempted:
-            self.admit(plan, budget)
-        return plan if plan.work or not self.running else self._again(plan)
+        raise NotYetWritten(
+            "exercise 6.6 Scheduler is not written yet: read "
+            "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/engine/scheduler.py, "
+            "then run: NANOLM_IMPL=exercises python -m pytest tests/engine/test_schedule.py "
+            "tests/engine/test_scheduler.py --exercise Scheduler"
+        )
 
     def admit(self, plan: Plan, budget: int) -> None:
         """Move requests from waiting to running while there is room, and add their first tokens to the plan.
 
-        Strictly in order: if the first one waiting does not fit, nobody behind it is admitted. It fits if blocks for
-        all its pending tokens are free, not only for those of this pass; `_may_fit` can say no for other reasons too,
-        and is the last word where it does. What the prefix cache holds of its beginning is not run again, except for
-        the last token: its pass gives the logits of the next one. The tokens that it spares are added to the request's
-        n_prefix_tokens, if it is admitted. A pass runs at most `budget` tokens of newcomers in all, and at most
-        max_running requests run.
+        Strictly in order: if the first one waiting does not fit, nobody behind it is admitted. It fits if there is room
+        for all its pending tokens, not only for those of this pass; `can_begin` says whether there is. A pass runs at
+        most `budget` tokens of newcomers in all, and at most max_running requests run. The positions of what runs are
+        reserved.
 
         Args:
             plan: is added to: work, and the requests admitted.
@@ -151,9 +146,9 @@ class Scheduler(Admission):
         """
         raise NotYetWritten(
             "exercise 6.6 Scheduler is not written yet: read "
-            "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
-            "exercises/engine/scheduler.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/engine/test_scheduler.py -k "admit or preempt"'
+            "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/engine/scheduler.py, "
+            "then run: NANOLM_IMPL=exercises python -m pytest tests/engine/test_schedule.py "
+            "tests/engine/test_scheduler.py --exercise Scheduler"
         )
 
     def preempt(self, request: Request) -> None:
@@ -165,9 +160,9 @@ class Scheduler(Admission):
         """
         raise NotYetWritten(
             "exercise 6.6 Scheduler is not written yet: read "
-            "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
-            "exercises/engine/scheduler.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/engine/test_scheduler.py -k "admit or preempt"'
+            "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/engine/scheduler.py, "
+            "then run: NANOLM_IMPL=exercises python -m pytest tests/engine/test_schedule.py "
+            "tests/engine/test_scheduler.py --exercise Scheduler"
         )
 
     def complete(self, request: Request, n_computed: int) -> None:

@@ -44,9 +44,9 @@ def naive_attention(
     Source: DeepSeek-V2, equations 9 to 18.
     """
     raise NotYetWritten(
-        "exercise 9.6 naive_attention is not written yet: read "
+        "exercise 9.7 naive_attention is not written yet: read "
         "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/mla/attention.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py -k naive_attention"
+        "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py --exercise naive_attention"
     )
 
 
@@ -77,9 +77,9 @@ def absorbed_attention(
     Source: DeepSeek-V2, section 2.1.2.
     """
     raise NotYetWritten(
-        "exercise 9.7 absorbed_attention is not written yet: read "
+        "exercise 9.8 absorbed_attention is not written yet: read "
         "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/mla/attention.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py -k absorbed_attention"
+        "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py --exercise absorbed_attention"
     )
 
 
@@ -95,9 +95,9 @@ def latent_multiplications(T: int, S: int, head_dim: int, latent: LatentAttentio
         ValueError: T or S not a whole number, 1 or more.
     """
     raise NotYetWritten(
-        "exercise 9.8 latent_multiplications is not written yet: read "
+        "exercise 9.9 latent_multiplications is not written yet: read "
         "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/mla/attention.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py -k latent_multiplications"
+        "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py --exercise latent_multiplications"
     )
 
 

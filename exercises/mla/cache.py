@@ -55,9 +55,9 @@ class MLACache(KVCache):
             ValueError: shapes that are not (B, T, C) and (B, T, R), or no room for T more positions.
         """
         raise NotYetWritten(
-            "exercise 9.9 MLACache.update is not written yet: read "
+            "exercise 9.10 MLACache.update is not written yet: read "
             "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/mla/cache.py, then "
-            "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py -k update"
+            "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py --exercise MLACache.update"
         )
 
     def attend(

@@ -63,9 +63,9 @@ class MLA(nn.Module):
         all. Without a cache the T positions see each other alone. The heads' results side by side go through `out`.
         """
         raise NotYetWritten(
-            "exercise 9.10 MLA.forward is not written yet: read "
+            "exercise 9.11 MLA.forward is not written yet: read "
             "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/mla/layer.py, then "
-            "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py -k forward"
+            "run: NANOLM_IMPL=exercises python -m pytest tests/mla/test_mla.py --exercise MLA.forward"
         )
 
     def absorbs(self, T: int, cache: MLACache | AttendingCache | None) -> bool:

@@ -40,5 +40,5 @@ class Attention(nn.Module):
         raise NotYetWritten(
             "exercise 2.6 Attention.forward is not written yet: read "
             "notebooks/week02_kv_cache/week02_kv_cache.ipynb, write it in exercises/model/attention.py, then run: "
-            "NANOLM_IMPL=exercises python -m pytest tests/model/test_attention.py -k forward"
+            "NANOLM_IMPL=exercises python -m pytest tests/model/test_attention.py --exercise Attention.forward"
         )

@@ -206,7 +206,7 @@ class NanoLM(nn.Module):
         raise NotYetWritten(
             "exercise 2.7 NanoLM.stream is not written yet: read notebooks/week02_kv_cache/week02_kv_cache.ipynb, "
             "write it in exercises/model/decoder.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            "tests/model/test_decoder.py -k stream"
+            "tests/model/test_decoder.py --exercise NanoLM.stream"
         )
 
 

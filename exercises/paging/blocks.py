@@ -57,9 +57,8 @@ class BlockAllocator:
         """
         raise NotYetWritten(
             "exercise 6.4 BlockAllocator is not written yet: read "
-            "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in exercises/paging/blocks.py,"
-            ' then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py -k "allocate or share or'
-            ' free"'
+            "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/paging/blocks.py, then "
+            "run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py --exercise BlockAllocator"
         )
 
     def share(self, block: int) -> None:
@@ -70,9 +69,8 @@ class BlockAllocator:
         """
         raise NotYetWritten(
             "exercise 6.4 BlockAllocator is not written yet: read "
-            "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in exercises/paging/blocks.py,"
-            ' then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py -k "allocate or share or'
-            ' free"'
+            "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/paging/blocks.py, then "
+            "run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py --exercise BlockAllocator"
         )
 
     def free(self, block: int) -> None:
@@ -83,9 +81,8 @@ class BlockAllocator:
         """
         raise NotYetWritten(
             "exercise 6.4 BlockAllocator is not written yet: read "
-            "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in exercises/paging/blocks.py,"
-            ' then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py -k "allocate or share or'
-            ' free"'
+            "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/paging/blocks.py, then "
+            "run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py --exercise BlockAllocator"
         )
 
     def _known(self, block: int) -> int:
@@ -115,7 +112,7 @@ class BlockTable:
     def append(self, n: int) -> list[tuple[int, int]]:
         """Reserve n more positions; return the copies (from block, to block) that have to be made before writing there.
 
-        New blocks are allocated as soon as the held ones are full, never earlier. If the first new position falls into
+        A new block is allocated when a position has to go into it, never earlier. If the first new position falls into
         a block that others hold too, this table gets a block of its own in its place (copy on write): the content has
         to be copied, and the others keep the old one.
 
@@ -125,31 +122,30 @@ class BlockTable:
         """
         raise NotYetWritten(
             "exercise 6.5 BlockTable is not written yet: read "
-            "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in exercises/paging/blocks.py,"
-            ' then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py -k "slot_mapping or '
-            'append or fork"'
+            "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/paging/blocks.py, then "
+            "run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py --exercise BlockTable"
         )
 
     def slot_mapping(self, start: int, stop: int) -> list[int]:
-        """Return the slots of the positions start … stop - 1; slot s is place s % block_size of block s // block_size.
+        """Return where in the pool the positions start … stop - 1 lie: the numbers of their places, block after block.
+
+        Place s, which vLLM calls a slot, is in block s // block_size, the one of number s % block_size there.
 
         Raises:
             ValueError: positions that are not reserved; the message calls them positions.
         """
         raise NotYetWritten(
             "exercise 6.5 BlockTable is not written yet: read "
-            "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in exercises/paging/blocks.py,"
-            ' then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py -k "slot_mapping or '
-            'append or fork"'
+            "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/paging/blocks.py, then "
+            "run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py --exercise BlockTable"
         )
 
     def fork(self) -> "BlockTable":
         """Return a second table over the same blocks, each with one more holder; nothing is copied."""
         raise NotYetWritten(
             "exercise 6.5 BlockTable is not written yet: read "
-            "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in exercises/paging/blocks.py,"
-            ' then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py -k "slot_mapping or '
-            'append or fork"'
+            "notebooks/week06_batching_paging/week06_2_paging.ipynb, write it in exercises/paging/blocks.py, then "
+            "run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_blocks.py --exercise BlockTable"
         )
 
     def adopt(self, blocks: Sequence[int]) -> None:

@@ -29,7 +29,8 @@ def reusable_prefix_tokens(cached: Sequence[int], prompt: Sequence[int], granula
     raise NotYetWritten(
         "exercise 7.1 reusable_prefix_tokens is not written yet: read "
         "notebooks/week07_prompt_caching/week07_prompt_caching.ipynb, write it in exercises/paging/radix_cache.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_prefix.py -k reusable_prefix_tokens"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_prefix.py --exercise "
+        "reusable_prefix_tokens"
     )
 
 
@@ -103,7 +104,7 @@ class RadixCache(AdmissionCalls):
             "exercise 7.2 RadixCache is not written yet: read "
             "notebooks/week07_prompt_caching/week07_prompt_caching.ipynb, write it in "
             "exercises/paging/radix_cache.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/paging/test_prefix.py -k "match or insert or evict"'
+            "tests/paging/test_prefix.py --exercise RadixCache"
         )
 
     def insert(self, tokens: Sequence[int], blocks: Sequence[int]) -> list[int]:
@@ -122,7 +123,7 @@ class RadixCache(AdmissionCalls):
             "exercise 7.2 RadixCache is not written yet: read "
             "notebooks/week07_prompt_caching/week07_prompt_caching.ipynb, write it in "
             "exercises/paging/radix_cache.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/paging/test_prefix.py -k "match or insert or evict"'
+            "tests/paging/test_prefix.py --exercise RadixCache"
         )
 
     def evict(self, n: int) -> int:
@@ -142,7 +143,7 @@ class RadixCache(AdmissionCalls):
             "exercise 7.2 RadixCache is not written yet: read "
             "notebooks/week07_prompt_caching/week07_prompt_caching.ipynb, write it in "
             "exercises/paging/radix_cache.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/paging/test_prefix.py -k "match or insert or evict"'
+            "tests/paging/test_prefix.py --exercise RadixCache"
         )
 
     def clear(self) -> None:

@@ -30,7 +30,7 @@ def route_by_prefix(prompt: Sequence[int], replicas: Sequence[Replica], max_extr
         ValueError: no replica, or max_extra_load below 0.
     """
     raise NotYetWritten(
-        "exercise 7.3 route_by_prefix is not written yet: read "
+        "exercise 7.4 route_by_prefix is not written yet: read "
         "notebooks/week07_prompt_caching/week07_prompt_caching.ipynb, write it in exercises/paging/routing.py, then"
-        " run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_prefix.py -k route_by_prefix"
+        " run: NANOLM_IMPL=exercises python -m pytest tests/paging/test_prefix.py --exercise route_by_prefix"
     )

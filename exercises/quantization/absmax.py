@@ -31,7 +31,7 @@ def largest_code(bits: int) -> int:
     raise NotYetWritten(
         "exercise 5.1 largest_code is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in exercises/quantization/absmax.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_absmax.py -k largest_code"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_absmax.py --exercise largest_code"
     )
 
 
@@ -47,7 +47,8 @@ def absmax_scales(weights: Num[Tensor, "... D"], bits: int) -> Float[Tensor, "..
     raise NotYetWritten(
         "exercise 5.2 absmax_scales is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in exercises/quantization/absmax.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_absmax.py -k absmax_scales"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_absmax.py --exercise "
+        "absmax_scales"
     )
 
 
@@ -67,7 +68,8 @@ def round_to_codes(weights: Num[Tensor, "... D"], scales: Float[Tensor, "... 1"]
     raise NotYetWritten(
         "exercise 5.3 round_to_codes is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in exercises/quantization/absmax.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_absmax.py -k round_to_codes"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_absmax.py --exercise "
+        "round_to_codes"
     )
 
 
@@ -92,7 +94,7 @@ def quantize(
     raise NotYetWritten(
         "exercise 5.5 quantize is not written yet: read notebooks/week05_quantization/week05_quantization.ipynb, "
         "write it in exercises/quantization/absmax.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/quantization/test_absmax.py -k quantize"
+        "tests/quantization/test_absmax.py --exercise quantize"
     )
 
 
@@ -105,7 +107,8 @@ def quantize_tensor(weights: Num[Tensor, "..."], bits: int) -> tuple[Int8[Tensor
     raise NotYetWritten(
         "exercise 5.6 quantize_tensor is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in exercises/quantization/absmax.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_absmax.py -k quantize_tensor"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_absmax.py --exercise "
+        "quantize_tensor"
     )
 
 
@@ -122,7 +125,7 @@ def dequantize(codes: Num[Tensor, "... D"], scales: Float[Tensor, "... G"]) -> F
     raise NotYetWritten(
         "exercise 5.4 dequantize is not written yet: read notebooks/week05_quantization/week05_quantization.ipynb, "
         "write it in exercises/quantization/absmax.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/quantization/test_absmax.py -k dequantize"
+        "tests/quantization/test_absmax.py --exercise dequantize"
     )
 
 
@@ -138,7 +141,8 @@ def quantization_error(weights: Num[Tensor, "..."], approximation: Num[Tensor, "
     raise NotYetWritten(
         "exercise 5.7 quantization_error is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in exercises/quantization/absmax.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_absmax.py -k quantization_error"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_absmax.py --exercise "
+        "quantization_error"
     )
 
 
@@ -155,7 +159,8 @@ def bits_per_weight(bits: int, group_size: int, scale_bits: int = 16) -> float:
     raise NotYetWritten(
         "exercise 5.8 bits_per_weight is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in exercises/quantization/absmax.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_absmax.py -k bits_per_weight"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_absmax.py --exercise "
+        "bits_per_weight"
     )
 
 

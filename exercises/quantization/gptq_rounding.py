@@ -30,7 +30,7 @@ def output_error(
         "exercise 5.13 output_error is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in "
         "exercises/quantization/gptq_rounding.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/quantization/test_calibrated_rounding.py -k output_error"
+        "tests/quantization/test_calibrated_rounding.py --exercise output_error"
     )
 
 
@@ -46,12 +46,12 @@ def gptq(
 
     Column j is rounded to its nearest code. Its error, divided by U[j, j], is then taken out of the columns not yet
     rounded in proportion to U[j, k], k > j: inputs that go together with input j take over what it lost. U is the
-    upper Cholesky factor of H⁻¹ and H = XᵀX + λI, λ = damping · the mean of XᵀX's diagonal. A group's scales are those
+    upper Cholesky factor of M⁻¹ and M = XᵀX + λI, λ = damping · the mean of XᵀX's diagonal. A group's scales are those
     of its weights at the moment when its first column is reached.
 
     Args:
         inputs: X, what the layer reads.
-        damping: keeps H invertible where inputs are few or alike; above 0.
+        damping: keeps M invertible where inputs are few or alike; above 0.
         scale_dtype: as for `quantize`.
 
     Raises:
@@ -60,14 +60,14 @@ def gptq(
     raise NotYetWritten(
         "exercise 5.15 gptq is not written yet: read notebooks/week05_quantization/week05_quantization.ipynb, write"
         " it in exercises/quantization/gptq_rounding.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/quantization/test_calibrated_rounding.py -k gptq"
+        "tests/quantization/test_calibrated_rounding.py --exercise gptq"
     )
 
 
 def inverse_factor(inputs: Float[Tensor, "n D"], damping: float = 0.01) -> Float[Tensor, "D D"]:
-    """Return the upper triangular U with UᵀU = H⁻¹, H = XᵀX + damping · mean(diagonal of XᵀX) · I, in float64.
+    """Return the upper triangular U with UᵀU = M⁻¹, M = XᵀX + damping · mean(diagonal of XᵀX) · I, in float64.
 
-    Inputs that are all zero make H the identity.
+    Inputs that are all zero make M the identity.
 
     Raises:
         ValueError: damping is not above 0.
@@ -76,7 +76,7 @@ def inverse_factor(inputs: Float[Tensor, "n D"], damping: float = 0.01) -> Float
         "exercise 5.14 inverse_factor is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in "
         "exercises/quantization/gptq_rounding.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/quantization/test_calibrated_rounding.py -k inverse_factor"
+        "tests/quantization/test_calibrated_rounding.py --exercise inverse_factor"
     )
 
 

@@ -97,7 +97,7 @@ def plain_matmul(
     raise NotYetWritten(
         "exercise 5.11 plain_matmul is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in exercises/quantization/matmul.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_matmul.py -k plain_matmul"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_matmul.py --exercise plain_matmul"
     )
 
 

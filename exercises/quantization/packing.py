@@ -25,7 +25,8 @@ def pack_nibbles(codes: Int8[Tensor, "... D"]) -> UInt8[Tensor, "... bytes"]:
     raise NotYetWritten(
         "exercise 5.9 pack_nibbles is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in exercises/quantization/packing.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_packing.py -k pack_nibbles"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_packing.py --exercise "
+        "pack_nibbles"
     )
 
 
@@ -34,7 +35,8 @@ def unpack_nibbles(packed: UInt8[Tensor, "... bytes"]) -> Int8[Tensor, "... D"]:
     raise NotYetWritten(
         "exercise 5.10 unpack_nibbles is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in exercises/quantization/packing.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_packing.py -k unpack_nibbles"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_packing.py --exercise "
+        "unpack_nibbles"
     )
 
 

@@ -18,7 +18,7 @@ def float32_sum(values: Sequence[float], order: Sequence[int]) -> float:
     raise NotYetWritten(
         "exercise 3.6 float32_sum is not written yet: read notebooks/week03_sampling/week03_sampling.ipynb, write "
         "it in exercises/sampling/summation.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/sampling/test_sampling.py -k float32_sum"
+        "tests/sampling/test_sampling.py --exercise float32_sum"
     )
 
 
@@ -31,5 +31,6 @@ def greedy_pick_with_summation_order(terms: Sequence[Sequence[float]], order: Se
     raise NotYetWritten(
         "exercise 3.7 greedy_pick_with_summation_order is not written yet: read "
         "notebooks/week03_sampling/week03_sampling.ipynb, write it in exercises/sampling/summation.py, then run: "
-        "NANOLM_IMPL=exercises python -m pytest tests/sampling/test_sampling.py -k greedy_pick_with_summation_order"
+        "NANOLM_IMPL=exercises python -m pytest tests/sampling/test_sampling.py --exercise "
+        "greedy_pick_with_summation_order"
     )

@@ -34,7 +34,7 @@ def prompt_lookup(text: Sequence[int], gamma: int, max_ngram: int = 3) -> list[i
     raise NotYetWritten(
         "exercise 4.10 prompt_lookup is not written yet: read "
         "notebooks/week04_speculative/week04_speculative.ipynb, write it in exercises/speculative/drafts.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_drafts.py -k prompt_lookup"
+        "run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_drafts.py --exercise prompt_lookup"
     )
 
 

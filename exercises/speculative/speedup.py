@@ -19,7 +19,7 @@ def expected_tokens_per_round(alpha: float, gamma: int) -> float:
     raise NotYetWritten(
         "exercise 4.4 expected_tokens_per_round is not written yet: read "
         "notebooks/week04_speculative/week04_speculative.ipynb, write it in exercises/speculative/speedup.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_speculative.py -k "
+        "run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_speculative.py --exercise "
         "expected_tokens_per_round"
     )
 
@@ -42,7 +42,8 @@ def speculative_speedup(alpha: float, gamma: int, draft_cost: float) -> float:
     raise NotYetWritten(
         "exercise 4.5 speculative_speedup is not written yet: read "
         "notebooks/week04_speculative/week04_speculative.ipynb, write it in exercises/speculative/speedup.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_speculative.py -k speculative_speedup"
+        "run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_speculative.py --exercise "
+        "speculative_speedup"
     )
 
 
@@ -54,7 +55,7 @@ def best_gamma(alpha: float, draft_cost: float, max_gamma: int = 32) -> int:
     raise NotYetWritten(
         "exercise 4.6 best_gamma is not written yet: read notebooks/week04_speculative/week04_speculative.ipynb, "
         "write it in exercises/speculative/speedup.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/speculative/test_speculative.py -k best_gamma"
+        "tests/speculative/test_speculative.py --exercise best_gamma"
     )
 
 

@@ -19,7 +19,7 @@ def sliding_window_mask(T: int, S: int, window: int, device: torch.device | str 
         ValueError: window not a whole number, 1 or more.
     """
     raise NotYetWritten(
-        "exercise 9.11 sliding_window_mask is not written yet: read "
+        "exercise 9.12 sliding_window_mask is not written yet: read "
         "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/window/masks.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/window/test_window.py -k sliding_window_mask"
+        "run: NANOLM_IMPL=exercises python -m pytest tests/window/test_window.py --exercise sliding_window_mask"
     )

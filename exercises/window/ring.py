@@ -50,25 +50,26 @@ class WindowKVCache(KVCache):
 
     def update(
         self, layer: int, k: Float[Tensor, "B K T H"], v: Float[Tensor, "B K T H"]
-    ) -> tuple[Float[Tensor, "B K R H"], Float[Tensor, "B K R H"]]:
+    ) -> tuple[Float[Tensor, "B K S H"], Float[Tensor, "B K S H"]]:
         """Write this pass's keys and values of one layer; return all of that layer's that one of its queries may see.
 
         The T new positions length … length + T - 1 go to places position % window of the ring; of more than `window`
         only the last `window` are kept. `length` stays as it is: `advance` moves it.
 
         What comes back depends on T. One new position: what the ring holds after it is written, in the order of the
-        ring: R = min(length + 1, window), and the query sees all of it. More: the new positions may overwrite some
+        ring: S = min(length + 1, window), and the query sees all of it. More: the new positions may overwrite some
         that their first queries still see, so it is a copy of what was visible before, in the order of the text, with
-        the new positions behind it: R = P + T, where P = min(length, window - 1) are the past positions that the first
+        the new positions behind it: S = T + min(length, window - 1), the latter the past positions that the first
         new query sees. `mask` hides the rest.
 
         Raises:
             ValueError: shapes that are not (B, K, T, H), or a past that was overwritten by positions never counted.
         """
         raise NotYetWritten(
-            "exercise 9.12 WindowKVCache.update is not written yet: read "
+            "exercise 9.13 WindowKVCache.update is not written yet: read "
             "notebooks/week09_smaller_cache/week09_smaller_cache.ipynb, write it in exercises/window/ring.py, then "
-            "run: NANOLM_IMPL=exercises python -m pytest tests/window/test_window.py -k update"
+            "run: NANOLM_IMPL=exercises python -m pytest tests/window/test_window.py --exercise "
+            "WindowKVCache.update"
         )
 
     def advance(self, n: int) -> None:
@@ -85,8 +86,8 @@ class WindowKVCache(KVCache):
     def truncate(self, length: int) -> None:
         """Forget all but the first `length` positions, if those that the next query sees are still in the ring.
 
-        A ring that has not been full can go back to any length. One that has can take back one position, no more: the
-        older ones, which would come into sight again, have been overwritten.
+        A ring that has overwritten nothing can go back to any length. One that has can take back one position, no more:
+        the older ones, which would come into sight again, are gone. And any ring can forget everything.
 
         Raises:
             ValueError: length is negative, beyond what was read, or too far back.
@@ -96,7 +97,7 @@ class WindowKVCache(KVCache):
         self._need_past(length, max(self._written))
         self.length = length
 
-    def mask(self, T: int) -> Bool[Tensor, "T R"] | None:
+    def mask(self, T: int) -> Bool[Tensor, "T S"] | None:
         """Return the mask for T new positions over what `update` returns; None for one, which sees all of that."""
         if T == 1:
             return None

@@ -51,9 +51,9 @@ class ServingRun:
         """Slots at work, over all steps, as a fraction of steps × slots; 0.0 for a run without a step."""
         raise NotYetWritten(
             "exercise 6.1 ServingRun is not written yet: read "
-            "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
+            "notebooks/week06_batching_paging/week06_1_batching.ipynb, write it in "
             "exercises/workload/simulation.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/workload/test_simulation.py -k "utilisation or finished_at or waited or latencies"'
+            "tests/workload/test_simulation.py --exercise ServingRun"
         )
 
     @cached_property
@@ -70,9 +70,9 @@ class ServingRun:
         """For each request the number of steps that had been run when it ended; one that needed none: its arrival."""
         raise NotYetWritten(
             "exercise 6.1 ServingRun is not written yet: read "
-            "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
+            "notebooks/week06_batching_paging/week06_1_batching.ipynb, write it in "
             "exercises/workload/simulation.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/workload/test_simulation.py -k "utilisation or finished_at or waited or latencies"'
+            "tests/workload/test_simulation.py --exercise ServingRun"
         )
 
     @property
@@ -80,9 +80,9 @@ class ServingRun:
         """For each request the steps between its arrival and its first step; 0 for one that needed none."""
         raise NotYetWritten(
             "exercise 6.1 ServingRun is not written yet: read "
-            "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
+            "notebooks/week06_batching_paging/week06_1_batching.ipynb, write it in "
             "exercises/workload/simulation.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/workload/test_simulation.py -k "utilisation or finished_at or waited or latencies"'
+            "tests/workload/test_simulation.py --exercise ServingRun"
         )
 
     @property
@@ -90,9 +90,9 @@ class ServingRun:
         """For each request the steps from its arrival to its end: those it waited and those it needed."""
         raise NotYetWritten(
             "exercise 6.1 ServingRun is not written yet: read "
-            "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
+            "notebooks/week06_batching_paging/week06_1_batching.ipynb, write it in "
             "exercises/workload/simulation.py, then run: NANOLM_IMPL=exercises python -m pytest "
-            'tests/workload/test_simulation.py -k "utilisation or finished_at or waited or latencies"'
+            "tests/workload/test_simulation.py --exercise ServingRun"
         )
 
     @property
@@ -122,9 +122,9 @@ def simulate_static_batching(needs: Sequence[int], n_slots: int, arrivals: Seque
     """
     raise NotYetWritten(
         "exercise 6.2 simulate_static_batching is not written yet: read "
-        "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
-        "exercises/workload/simulation.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/workload/test_simulation.py -k simulate_static_batching"
+        "notebooks/week06_batching_paging/week06_1_batching.ipynb, write it in exercises/workload/simulation.py, "
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/workload/test_simulation.py --exercise "
+        "simulate_static_batching"
     )
 
 
@@ -150,9 +150,9 @@ def simulate_continuous_batching(
     """
     raise NotYetWritten(
         "exercise 6.3 simulate_continuous_batching is not written yet: read "
-        "notebooks/week06_batching_paging/week06_batching_paging.ipynb, write it in "
-        "exercises/workload/simulation.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/workload/test_simulation.py -k simulate_continuous_batching"
+        "notebooks/week06_batching_paging/week06_1_batching.ipynb, write it in exercises/workload/simulation.py, "
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/workload/test_simulation.py --exercise "
+        "simulate_continuous_batching"
     )
 
 

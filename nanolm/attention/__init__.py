@@ -9,6 +9,10 @@ from .._lazy import lazy
 
 # Written by `course build` from the files' own definitions.
 _HOMES = {
+    "across": [
+        "Peers",
+        "merge_across",
+    ],
     "dot_product": [
         "attend",
     ],
@@ -45,6 +49,8 @@ _HOMES = {
 __getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
+    from .across import Peers as Peers
+    from .across import merge_across as merge_across
     from .dot_product import attend as attend
     from .flash import SoftmaxState as SoftmaxState
     from .flash import flash_attention as flash_attention

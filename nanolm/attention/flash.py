@@ -56,9 +56,9 @@ class SoftmaxState(NamedTuple):
 
 
 def online_softmax(
-    state: SoftmaxState, scores: Float[Tensor, "*rows C"], values: Float[Tensor, "*batch C H"]
+    state: SoftmaxState, scores: Float[Tensor, "*rows J"], values: Float[Tensor, "*batch J H"]
 ) -> SoftmaxState:
-    """Return the state after C more keys; whatever the pieces were, `result` is that of one softmax over all of them.
+    """Return the state after J more keys; whatever the pieces were, `result` is that of one softmax over all of them.
 
     Sums are kept relative to the largest score met, so that no exponential overflows: where a new score is larger,
     the old sums shrink by exp(old maximum - new maximum). A score of -inf hides its key: it has no weight, and its
@@ -66,7 +66,7 @@ def online_softmax(
     -inf and sums of 0. The state handed in is not changed.
 
     Args:
-        scores: of the new keys, already scaled and masked, C at least 1.
+        scores: of the new keys, already scaled and masked, J at least 1.
         values: of the new keys; one set of them for all rows of a batch.
 
     Source: Milakov and Gimelshein 2018, algorithm 3.
@@ -93,7 +93,7 @@ def merge(one: SoftmaxState, other: SoftmaxState) -> SoftmaxState:
     return SoftmaxState(maximum, total, one.weighted * first + other.weighted * second)
 
 
-def weighted_sum(weights: Float[Tensor, "*rows C"], values: Float[Tensor, "*batch C H"]) -> Float[Tensor, "*rows H"]:
+def weighted_sum(weights: Float[Tensor, "*rows J"], values: Float[Tensor, "*batch J H"]) -> Float[Tensor, "*rows H"]:
     """Return weights @ values, in which a weight of 0 hides its value: 0 · NaN would be NaN.
 
     A value that is NaN or infinite, and not hidden, makes the sum NaN.

@@ -12,6 +12,7 @@ _HOMES = {
     "admission": [
         "Admission",
         "LOOK_AHEAD",
+        "begin_with_prefix",
         "let_a_short_one_pass",
         "n_shared",
         "prompt_shares",
@@ -79,6 +80,7 @@ __getattr__, __dir__ = lazy(__name__, _HOMES)
 if TYPE_CHECKING:
     from .admission import Admission as Admission
     from .admission import LOOK_AHEAD as LOOK_AHEAD
+    from .admission import begin_with_prefix as begin_with_prefix
     from .admission import let_a_short_one_pass as let_a_short_one_pass
     from .admission import n_shared as n_shared
     from .admission import prompt_shares as prompt_shares

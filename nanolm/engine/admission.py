@@ -82,6 +82,32 @@ def n_shared(one: Sequence[int], other: Sequence[int]) -> int:
     return next(i for i in range(n) if one[i] != other[i])
 
 
+def begin_with_prefix(request: Request, prefix: RadixCache) -> bool:
+    """Let a waiting request begin with what the prefix cache holds of it; return whether the rest of it has room.
+
+    `prefix.match` pins the blocks that it finds, the request's table adopts them: their tokens count as computed
+    (n_computed) and their blocks as known to the cache (n_remembered). The last token is never looked for: its pass
+    gives the logits of the next one, so it has to run.
+
+    All that is pending then needs blocks too. Where fewer are free (`prefix.blocks.n_free`), the cache evicts as many
+    as are missing. Where it could not free that many (`prefix.n_evictable`, asked now, when nobody can evict what this
+    request has pinned) it evicts none, and the request is as before: its table released, nothing counted, False.
+
+    The tokens that the cache spares a request are added to its n_prefix_tokens, if there is room for the rest.
+    """
+    blocks = prefix.match(request.tokens, limit=len(request.tokens) - 1)
+    request.table.adopt(blocks)
+    request.n_computed, request.n_remembered = request.table.length, len(blocks)
+    missing = max(0, request.table.blocks_needed(request.n_pending) - prefix.blocks.n_free)
+    if missing > prefix.n_evictable:
+        request.table.release()
+        request.n_computed = request.n_remembered = 0
+        return False
+    prefix.evict(missing)
+    request.n_prefix_tokens += request.n_computed
+    return True
+
+
 class Admission:
     """The half of a `Scheduler` that counts blocks. It decides nothing about who comes first.
 
@@ -108,12 +134,25 @@ class Admission:
             return blocks_for(n_positions, self.block_size)
         return blocks_for_request(n_positions, self.groups.windows, self.block_size, self.max_tokens_per_step)
 
-    def _may_fit(self, request: Request) -> bool:
+    def can_begin(self, request: Request, n_tokens: int) -> bool:
+        """Return whether there is room for the first n tokens of a waiting request, beside what others will need.
+
+        With a prefix cache its table begins with what that holds of the tokens, if there is (`begin_with_prefix`).
+        """
+        if not self._may_fit(request, n_tokens):
+            return False
+        if self.prefix is None:
+            return self._free_up(request.table.blocks_needed(n_tokens))
+        again = request.n_preemptions > 0  # what it finds then it has computed itself, most likely
+        with self.prefix.counting_resumed() if again else nullcontext():
+            return begin_with_prefix(request, self.prefix)
+
+    def _may_fit(self, request: Request, n_tokens: int) -> bool:
         """Whether there may be room for a waiting request; asked each pass, so it leaves the prefix cache as it is.
 
         No, too, while a running prompt computes what the two have in common: once it has, nobody need do it again.
         """
-        needed, free = self.blocks_of(len(request.tokens)), self.allocator.n_free
+        needed, free = self.blocks_of(n_tokens), self.allocator.n_free
         n_cached = 0
         if self.prefix is not None:
             fit = self.prefix.fit(request.tokens, limit=len(request.tokens) - 1)
@@ -162,14 +201,6 @@ class Admission:
     @property
     def _n_evictable(self) -> int:
         return self.prefix.n_evictable if self.prefix is not None else 0
-
-    def _take_prefix(self, request: Request) -> None:
-        if self.prefix is not None:
-            again = request.n_preemptions > 0  # what it finds then it has computed itself, most likely
-            with self.prefix.counting_resumed() if again else nullcontext():
-                blocks = self.prefix.match(request.tokens, limit=len(request.tokens) - 1)
-            request.table.adopt(blocks)
-            request.n_computed, request.n_remembered = request.table.length, len(blocks)
 
     def _forget_blocks(self, request: Request) -> None:
         request.table.release()

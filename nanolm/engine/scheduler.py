@@ -109,16 +109,19 @@ class Scheduler(Admission):
     def schedule(self) -> Plan:
         """Return the next pass. Its positions are reserved; `complete` has to follow once it has run.
 
-        Decoding requests come first, in order of admission, each with all that it has pending: its newest token and
-        what is drafted behind it. They never wait for another's prompt. `_make_room` finds the blocks, if need be by
-        preempting others, and says how many of the tokens can run.
+        A pass has at most max_tokens_per_step tokens, its budget, and no request is in it with none. It is given out
+        in this order:
 
-        Prompts share what the budget leaves, each as many tokens as `prompt_shares` gives it, fewer where blocks are
-        short: for a prompt nobody is preempted. Newcomers are admitted with what is left then, and only if no request
-        was preempted: there is room, or there is not.
+        1. Decoding requests, in order of admission, each with all that it has pending: its newest token and what is
+           drafted behind it. They never wait for another's prompt. `_make_room` finds the blocks, if need be by
+           preempting others, and says how many of the tokens can run; whoever it has preempted runs nothing.
+        2. A newcomer shorter than every prompt that runs: `_admit_a_short_one`, which says how many tokens that took.
+        3. Running prompts, those admitted just now left out, each as many tokens as `prompt_shares` gives it (fair
+           where max_overtakes is above 0), fewer where `_room` says so: for a prompt nobody is preempted.
+        4. Newcomers: `admit`, and only if no request was preempted: there is room, or there is not.
 
-        A pass has at most max_tokens_per_step tokens, and no request is in it with none. While there are requests, at
-        least one runs: if nobody could, the one admitted last is preempted, and those that are left are asked again.
+        While there are requests, at least one runs: if nobody could, `_again` preempts the one admitted last and plans
+        once more.
         """
         plan, budget = Plan(), self.max_tokens_per_step
         for request in [request for request in self.running if request.is_decoding]:
@@ -136,12 +139,10 @@ class Scheduler(Admission):
     def admit(self, plan: Plan, budget: int) -> None:
         """Move requests from waiting to running while there is room, and add their first tokens to the plan.
 
-        Strictly in order: if the first one waiting does not fit, nobody behind it is admitted. It fits if blocks for
-        all its pending tokens are free, not only for those of this pass; `_may_fit` can say no for other reasons too,
-        and is the last word where it does. What the prefix cache holds of its beginning is not run again, except for
-        the last token: its pass gives the logits of the next one. The tokens that it spares are added to the request's
-        n_prefix_tokens, if it is admitted. A pass runs at most `budget` tokens of newcomers in all, and at most
-        max_running requests run.
+        Strictly in order: if the first one waiting does not fit, nobody behind it is admitted. It fits if there is room
+        for all its pending tokens, not only for those of this pass; `can_begin` says whether there is. A pass runs at
+        most `budget` tokens of newcomers in all, and at most max_running requests run. The positions of what runs are
+        reserved.
 
         Args:
             plan: is added to: work, and the requests admitted.
@@ -149,16 +150,11 @@ class Scheduler(Admission):
         """
         while self.waiting and len(self.running) < self.max_running and budget > 0:
             request = self.waiting[0]
-            if not self._may_fit(request):
-                return
-            self._take_prefix(request)
-            if not self._free_up(request.table.blocks_needed(request.n_pending)):
-                self._forget_blocks(request)
+            if not self.can_begin(request, request.n_pending):
                 return
             self.waiting.popleft()
             self.running.append(request)
             plan.admitted.append(request)
-            request.n_prefix_tokens += request.n_computed
             n = min(request.n_pending, budget)
             request.table.append(n)
             plan.work.append(Work(request, n))

@@ -43,12 +43,12 @@ class Generation:
 
     Attributes:
         tokens: the new tokens alone.
-        scores: the logits from which each was chosen, (n_new_tokens, V).
+        logits: those from which each was chosen, (n_new_tokens, V).
         passes, positions_run, kv_projections: the work, as in `Work`.
     """
 
     tokens: list[int]
-    scores: np.ndarray
+    logits: np.ndarray
     passes: int
     positions_run: int
     kv_projections: int
@@ -70,12 +70,12 @@ def causal_attention(
 
 
 class TinyDecoder:
-    """Token and position vectors, L layers of one attention head each, a head that gives V logits; all float64.
+    """Token and position vectors, L layers of one attention head each, a matrix that gives V logits; all float64.
 
     Attributes:
         token_vectors, position_vectors: (V, D) and (capacity, D).
         wq, wk, wv, wo: the matrices of each layer, (L, D, D).
-        head: (D, V).
+        head: the matrix that gives the logits, (D, V).
         work: what has been done since it was last set to `Work()`.
     """
 
@@ -124,7 +124,7 @@ class TinyDecoder:
     def forward_full(self, tokens: Sequence[int], cache: TinyCache | None = None) -> Float[np.ndarray, "T V"]:
         """Return the logits of the token after each of the T tokens, which are a whole text so far; one pass.
 
-        A layer adds to each position's vector what it attends to, through `wo`; the head turns what comes out of the
+        A layer adds to each position's vector what it attends to, through `wo`; `head` turns what comes out of the
         last one into logits. With a cache this is the prefill: the keys and values of all T positions are written to
         it, layer by layer, and after the last layer its length is T.
 
@@ -187,6 +187,6 @@ class TinyDecoder:
             else:
                 rows.append(self.forward_full(text, cache)[-1])
             text.append(int(rows[-1].argmax()))
-        scores = np.array(rows).reshape(n_new_tokens, self.vocab_size)
+        logits = np.array(rows).reshape(n_new_tokens, self.vocab_size)
         done = self.work
-        return Generation(text[len(prompt) :], scores, done.passes, done.positions_run, done.kv_projections)
+        return Generation(text[len(prompt) :], logits, done.passes, done.positions_run, done.kv_projections)

@@ -16,6 +16,12 @@ _HOMES = {
         "OutOfBlocks",
         "blocks_for",
     ],
+    "compressed_tree": [
+        "CompressedRadixCache",
+        "Key",
+        "Run",
+        "n_equal",
+    ],
     "counted_radix_cache": [
         "CountedRadixCache",
     ],
@@ -62,6 +68,10 @@ if TYPE_CHECKING:
     from .blocks import BlockTable as BlockTable
     from .blocks import OutOfBlocks as OutOfBlocks
     from .blocks import blocks_for as blocks_for
+    from .compressed_tree import CompressedRadixCache as CompressedRadixCache
+    from .compressed_tree import Key as Key
+    from .compressed_tree import Run as Run
+    from .compressed_tree import n_equal as n_equal
     from .counted_radix_cache import CountedRadixCache as CountedRadixCache
     from .host_blocks import HostBlocks as HostBlocks
     from .paged_cache import Float8PagedKVCache as Float8PagedKVCache

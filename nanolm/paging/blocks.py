@@ -108,7 +108,7 @@ class BlockTable:
     def append(self, n: int) -> list[tuple[int, int]]:
         """Reserve n more positions; return the copies (from block, to block) that have to be made before writing there.
 
-        New blocks are allocated as soon as the held ones are full, never earlier. If the first new position falls into
+        A new block is allocated when a position has to go into it, never earlier. If the first new position falls into
         a block that others hold too, this table gets a block of its own in its place (copy on write): the content has
         to be copied, and the others keep the old one.
 
@@ -132,7 +132,9 @@ class BlockTable:
         return copies
 
     def slot_mapping(self, start: int, stop: int) -> list[int]:
-        """Return the slots of the positions start … stop - 1; slot s is place s % block_size of block s // block_size.
+        """Return where in the pool the positions start … stop - 1 lie: the numbers of their places, block after block.
+
+        Place s, which vLLM calls a slot, is in block s // block_size, the one of number s % block_size there.
 
         Raises:
             ValueError: positions that are not reserved; the message calls them positions.

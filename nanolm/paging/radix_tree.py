@@ -7,7 +7,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 
 class Blocks(Protocol):
@@ -105,25 +105,32 @@ class Node:
         return self.handle is not None and not self.children
 
 
-class LeastRecent:
+class _Used(Protocol):
+    last_used: int
+
+
+_Leaf = TypeVar("_Leaf", bound=_Used)
+
+
+class LeastRecent(Generic[_Leaf]):
     """Leaves in the order of their last use, without a search: a heap that is put right when something is taken.
 
     A node waits in it once. It may be used again meanwhile, or be no leaf any more; both show when its turn comes.
     Last uses only grow, so whatever stands first under its true time is the least recent.
     """
 
-    def __init__(self, is_leaf: Callable[[Node], bool]) -> None:
+    def __init__(self, is_leaf: Callable[[_Leaf], bool]) -> None:
         self._is_leaf, self._serial = is_leaf, itertools.count()
-        self._heap: list[tuple[int, int, Node]] = []
-        self._waiting: set[Node] = set()
+        self._heap: list[tuple[int, int, _Leaf]] = []
+        self._waiting: set[_Leaf] = set()
 
-    def add(self, node: Node) -> None:
+    def add(self, node: _Leaf) -> None:
         """Let a node wait; nothing happens if it does already, or is no leaf."""
         if self._is_leaf(node) and node not in self._waiting:
             self._waiting.add(node)
             heapq.heappush(self._heap, (node.last_used, next(self._serial), node))
 
-    def pop(self) -> Node | None:
+    def pop(self) -> _Leaf | None:
         """Take out the least recently used leaf and return it; None where there is none."""
         while self._heap:
             used, _, node = heapq.heappop(self._heap)

@@ -31,12 +31,12 @@ def channel_scales(
     check_inputs(weights, inputs)
     magnitude = inputs.double().abs().mean(dim=0)
     magnitude = magnitude.clamp(min=SMALLEST_SHARE * magnitude.max().item() or 1.0)
-    H, candidates = inputs.double().T @ inputs.double(), []
+    M, candidates = inputs.double().T @ inputs.double(), []
     for step in range(ALPHA_STEPS + 1):
         c = magnitude ** (step / ALPHA_STEPS)
         c = (c / (c.max() * c.min()).sqrt()).to(weights.dtype)
         E = (dequantize(*quantize(weights * c, bits, group_size)) / c - weights).double()
-        candidates.append(((E @ H * E).sum().item(), c))  # ‖XEᵀ‖², without the n rows of X
+        candidates.append(((E @ M * E).sum().item(), c))  # ‖XEᵀ‖², without the n rows of X
     return min(candidates, key=lambda candidate: candidate[0])[1]
 
 
@@ -61,12 +61,12 @@ def shrunken_scales(
     check_inputs(weights, inputs)
     groups = split_groups(weights, group_size)  # (out, G, size)
     X = inputs.double().unflatten(-1, groups.shape[1:]).transpose(0, 1)  # (G, n, size)
-    H, full = X.transpose(1, 2) @ X, absmax_scales(groups, bits)
+    M, full = X.transpose(1, 2) @ X, absmax_scales(groups, bits)
     best, least = full, torch.full(full.shape[:2], torch.inf, dtype=torch.float64, device=full.device)
     for step in range(SHRINK_STEPS, SHRINK_STEPS // 2 - 1, -1):
         scales = (full * (step / SHRINK_STEPS)).to(scale_dtype or full.dtype)
         E = round_to_codes(groups, scales, bits).double() * scales.double() - groups.double()
-        error = torch.einsum("ogi,gij,ogj->og", E, H, E)
+        error = torch.einsum("ogi,gij,ogj->og", E, M, E)
         best = torch.where((error < least)[..., None], scales, best)
         least = torch.minimum(error, least)
     return best.squeeze(-1)

@@ -43,12 +43,12 @@ def gptq(
 
     Column j is rounded to its nearest code. Its error, divided by U[j, j], is then taken out of the columns not yet
     rounded in proportion to U[j, k], k > j: inputs that go together with input j take over what it lost. U is the
-    upper Cholesky factor of H⁻¹ and H = XᵀX + λI, λ = damping · the mean of XᵀX's diagonal. A group's scales are those
+    upper Cholesky factor of M⁻¹ and M = XᵀX + λI, λ = damping · the mean of XᵀX's diagonal. A group's scales are those
     of its weights at the moment when its first column is reached.
 
     Args:
         inputs: X, what the layer reads.
-        damping: keeps H invertible where inputs are few or alike; above 0.
+        damping: keeps M invertible where inputs are few or alike; above 0.
         scale_dtype: as for `quantize`.
 
     Raises:
@@ -70,18 +70,18 @@ def gptq(
 
 
 def inverse_factor(inputs: Float[Tensor, "n D"], damping: float = 0.01) -> Float[Tensor, "D D"]:
-    """Return the upper triangular U with UᵀU = H⁻¹, H = XᵀX + damping · mean(diagonal of XᵀX) · I, in float64.
+    """Return the upper triangular U with UᵀU = M⁻¹, M = XᵀX + damping · mean(diagonal of XᵀX) · I, in float64.
 
-    Inputs that are all zero make H the identity.
+    Inputs that are all zero make M the identity.
 
     Raises:
         ValueError: damping is not above 0.
     """
     if not damping > 0:
         raise ValueError(f"damping is {damping}; it must be above 0")
-    H = inputs.double().T @ inputs.double()
-    H.diagonal().add_(damping * H.diagonal().mean().item() or 1.0)  # no inputs at all: every weight on its own
-    return torch.linalg.cholesky(torch.cholesky_inverse(torch.linalg.cholesky(H)), upper=True)
+    M = inputs.double().T @ inputs.double()
+    M.diagonal().add_(damping * M.diagonal().mean().item() or 1.0)  # no inputs at all: every weight on its own
+    return torch.linalg.cholesky(torch.cholesky_inverse(torch.linalg.cholesky(M)), upper=True)
 
 
 def gptq_linear(linear: nn.Linear, inputs: Tensor, bits: int, group_size: int | None = None) -> QuantizedLinear:

@@ -47,6 +47,11 @@ _HOMES = {
         "expected_tokens_per_round",
         "speculative_speedup",
     ],
+    "tree": [
+        "check_tree",
+        "sample_siblings",
+        "verify_tree",
+    ],
 }
 __getattr__, __dir__ = lazy(__name__, _HOMES)
 
@@ -78,3 +83,6 @@ if TYPE_CHECKING:
     from .speedup import check_alpha_gamma as check_alpha_gamma
     from .speedup import expected_tokens_per_round as expected_tokens_per_round
     from .speedup import speculative_speedup as speculative_speedup
+    from .tree import check_tree as check_tree
+    from .tree import sample_siblings as sample_siblings
+    from .tree import verify_tree as verify_tree

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from refusal import assert_refuses
 
 from nanolm.budget import H100, Hardware
 
@@ -226,5 +227,4 @@ BAD_INPUT = [
     [pytest.param(*c, marks=pytest.mark.exercise(c[0]), id=f"{c[0]}-{c[2]}") for c in BAD_INPUT],
 )
 def test_bad_input_is_refused_and_named_by(impl, function, arguments, blamed):
-    with pytest.raises(ValueError, match=f"{blamed} is .* must be "):
-        getattr(impl, function)(*arguments)
+    assert_refuses(blamed, getattr(impl, function), *arguments)

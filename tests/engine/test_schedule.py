@@ -6,13 +6,9 @@ Everything else of the scheduler is the reference's: `admit`, `_make_room`, `pro
 import pytest
 from schedules import Named, in_its_prompt, made, running, shown, waiting, with_tree
 
-from nanolm.engine import Plan, scheduler
+from nanolm.engine import Plan
 
-
-@pytest.fixture
-def impl():
-    """The reference. Once a lesson asks for `schedule`, this goes and the mark exercise("Scheduler.schedule") comes."""
-    return scheduler
+pytestmark = pytest.mark.exercise("Scheduler.schedule")
 
 
 def test_schedule_runs_one_token_of_each_request_that_decodes(impl):
@@ -35,6 +31,7 @@ def test_schedule_leaves_prompts_what_decoding_requests_do_not_need(impl):
     running(scheduler, "a", 3), running(scheduler, "b", 3)
     said = shown(scheduler.schedule())
     assert not said.startswith("p6"), "p's prompt took the whole pass, and a and b, who decode, had to wait for it"
+    assert said != "a1 b1 p6", "6 tokens a pass in all: what a and b run is gone from the budget"
     assert said == "a1 b1 p4", "a decoding request comes before every prompt, whoever was admitted first"
 
 
@@ -93,12 +90,38 @@ def test_schedule_hands_on_the_copies_that_shared_blocks_need(impl):
 def test_schedule_preempts_the_last_where_a_decoding_request_needs_a_block(impl):
     # 4 blocks of 4, all held: a's two are full.
     scheduler = made(impl, n_blocks=4)
-    _, b = running(scheduler, "a", 8), running(scheduler, "b", 8)
-    waiting(scheduler, Named("n", 1))
+    a, b = running(scheduler, "a", 8), running(scheduler, "b", 8)
     plan = scheduler.schedule()
+    assert a not in plan.preempted, "b was preempted in this very pass and planned all the same: pass it over"
     assert plan.preempted == [b], "ask _make_room, which preempts from the end of `running`"
-    assert shown(plan) == "a1", "b was preempted in this very pass and runs nothing in it"
-    assert plan.admitted == [], "nobody is admitted in a pass that took blocks: there is no room"
+    assert shown(plan) == "a1", "b was preempted in this very pass: it runs nothing, pass it over"
+
+
+def test_schedule_admits_nobody_in_a_pass_that_preempted(impl):
+    scheduler, asked = made(impl, n_blocks=4), []
+    running(scheduler, "a", 8), running(scheduler, "b", 8)
+    waiting(scheduler, Named("n", 1))
+    scheduler.admit = lambda plan, budget: asked.append(budget)
+    scheduler.schedule()
+    assert asked == [], "blocks were taken in this pass, so there is no room for newcomers: do not ask admit"
+
+
+def test_schedule_gives_newcomers_the_budget_that_is_left(impl):
+    scheduler, asked = made(impl, max_tokens_per_step=9), []
+    running(scheduler, "a", 3), in_its_prompt(scheduler, "p", 8, 2)
+    scheduler.admit = lambda plan, budget: asked.append(budget)
+    scheduler.schedule()
+    assert asked == [2], "9 tokens a pass, of which a runs 1 and p 6: admit gets what is left, and is asked once"
+
+
+def test_schedule_runs_a_short_newcomer_once(impl):
+    # Fair: n is shorter than what p has left, so it is admitted before p runs. It is no prompt to share with then.
+    scheduler = made(impl, n_blocks=30, max_tokens_per_step=8, max_overtakes=4)
+    in_its_prompt(scheduler, "p", 40, 2)
+    waiting(scheduler, Named("n", 3))
+    said = shown(scheduler.schedule())
+    assert said.count("n") == 1, "n was admitted in this pass with its tokens, and got a share of a prompt too"
+    assert said == "n3 p5", "_admit_a_short_one comes before the prompts and says how many tokens that took"
 
 
 def test_schedule_drops_a_draft_before_it_preempts(impl):
@@ -140,6 +163,7 @@ def test_schedule_preempts_the_last_of_two_prompts_that_block_each_other(impl):
     in_its_prompt(scheduler, "p", 12, 8)
     q = in_its_prompt(scheduler, "q", 12, 8)
     plan = scheduler.schedule()
+    assert shown(plan), "an empty pass: nobody decodes and nobody has room, and so it would stay for ever"
     assert (shown(plan), plan.preempted) == ("p4", [q]), "nobody decodes and nobody has room: the last makes way"
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from refusal import assert_refuses
-from schedules import FakePrefix, Named, made, running, shown, step, steps, waiting, with_tree
+from schedules import Named, made, running, shown, step, steps, waiting, with_tree
 
 from course.paths import ROOT
 from nanolm.engine import Plan
@@ -113,84 +113,6 @@ def test_admit_adds_to_the_plan_and_takes_nothing_from_it(impl):
     waiting(scheduler, Named("a", 2))
     scheduler.admit(plan, 100)
     assert shown(plan) == "r1 a2"
-
-
-@ADMIT
-def test_admit_does_not_run_again_what_the_prefix_cache_holds(impl):
-    # 11 tokens, of which the cache holds two blocks: 8 tokens. 3 are left to run.
-    scheduler, plan = made(impl), Plan()
-    a = Named("a", 11)
-    scheduler.prefix = FakePrefix(scheduler.allocator, 4, a.tokens[:9])
-    waiting(scheduler, a)
-    scheduler.admit(plan, 100)
-    assert shown(plan) != "a11", "8 of the 11 tokens are in the prefix cache"
-    assert shown(plan) == "a3"
-    assert a.table.blocks[:2] == scheduler.prefix.blocks, "its table begins with the cached blocks"
-    assert a.n_prefix_tokens == 8, "count the tokens that the prefix cache has spared a in its n_prefix_tokens"
-    assert (a.n_computed, a.table.length) == (8, 11)
-    assert scheduler.allocator.n_used == 3, "only the 3 tokens that are run need a block of their own"
-
-
-@ADMIT
-@pytest.mark.parametrize(("block_size", "n", "runs"), [(1, 5, 1), (4, 8, 4), (4, 9, 1)])
-def test_admit_runs_something_of_a_prompt_that_is_wholly_in_the_prefix_cache(impl, block_size, n, runs):
-    # The last token's pass gives the logits of the next token. Blocks of 4 of which 8 tokens fill two: the second one
-    # is found no more when one of its tokens has to run, and is run as a whole.
-    scheduler, plan = made(impl, n_blocks=20, block_size=block_size), Plan()
-    a = Named("a", n)
-    scheduler.prefix = FakePrefix(scheduler.allocator, block_size, a.tokens)
-    waiting(scheduler, a)
-    scheduler.admit(plan, 100)
-    assert shown(plan) not in ("", "a0"), (
-        f"all {n} tokens were found and nothing is left to run, so nothing gives the logits of the next token: limit "
-        "the match to one token fewer"
-    )
-    assert shown(plan) == f"a{runs}"
-    assert scheduler.prefix.asked == [n - 1], "look the prompt up once, all tokens but the last one"
-
-
-@ADMIT
-def test_admit_gives_back_the_prefix_of_one_that_does_not_fit(impl):
-    # 2 cached blocks, 4 held by r, 2 free; a needs 3 beside its prefix. The cached ones could be evicted, if a were not
-    # to read them: that there is no room shows only once a has taken them.
-    scheduler, plan = made(impl), Plan()
-    running(scheduler, "r", 16)
-    a = Named("a", 20)
-    scheduler.prefix = FakePrefix(scheduler.allocator, 4, a.tokens[:8])
-    waiting(scheduler, a)
-    for _ in range(2):
-        scheduler.admit(plan, 100)
-        assert plan.work == [] and list(scheduler.waiting) == [a]
-        holders = [scheduler.allocator.references(block) for block in scheduler.prefix.blocks]
-        assert holders == [1, 1], (
-            f"the cached blocks have {holders} holders: one that waits holds nothing, or they could never be evicted"
-        )
-        assert (a.table.blocks, a.n_computed, a.n_prefix_tokens) == ([], 0, 0), "nothing of it is in the cache"
-
-
-@ADMIT
-def test_admit_makes_room_by_eviction(impl):
-    # 8 blocks: 2 with a's prefix, 4 that only the cache holds, 2 free. a needs 3: one eviction.
-    scheduler, plan = made(impl), Plan()
-    a = Named("a", 20)
-    scheduler.prefix = FakePrefix(scheduler.allocator, 4, a.tokens[:8], evictable=4)
-    waiting(scheduler, a)
-    scheduler.admit(plan, 100)
-    assert shown(plan) == "a12", "what only the prefix cache holds is room too"
-    assert scheduler.prefix.n_evictable == 3, "2 blocks are free and 3 needed: evict 1, and keep what can be kept"
-
-
-@ADMIT
-def test_admit_evicts_nothing_if_that_is_not_enough(impl):
-    scheduler, plan = made(impl), Plan()
-    # 3 blocks held by r, 2 with a's prefix, 1 that only the cache holds, 2 free; a needs 4 beside its prefix.
-    running(scheduler, "r", 12)
-    a = Named("a", 24)
-    scheduler.prefix = FakePrefix(scheduler.allocator, 4, a.tokens[:8], evictable=1)
-    waiting(scheduler, a)
-    scheduler.admit(plan, 100)
-    assert plan.work == []
-    assert len(scheduler.prefix.spare) == 1, "4 blocks are needed and 3 could be had: what is cached was lost in vain"
 
 
 # --- Scheduler.preempt -------------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from course.grading.seeds import fresh
+
 
 def close(actual: Tensor, expected: Tensor, tolerance: float = 1e-12) -> bool:
     """Same shape, and nowhere further apart than the tolerance."""
@@ -25,8 +27,8 @@ def name_the_mistake(actual: Tensor, suspects: Mapping[str, Tensor], otherwise: 
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:
-    """Standard normal float64 numbers from a seed of their own."""
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    """Standard normal float64 numbers from a seed of their own, new in each run that grades an answer."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(fresh(seed)), dtype=torch.float64)
 
 
 def rotate(x: Tensor, positions: Sequence[int], theta: float = 10_000.0) -> Tensor:

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Sequence
 
+SPENT: list[float] = []  # the chance of a false alarm of each call in this process; conftest.py adds them up
+
 
 def assert_sampled_from(counts: Sequence[int], probs: Sequence[float], what: str, delta: float = 1e-6) -> None:
     """Fail unless every cell's share is as near to its probability as chance allows.
@@ -11,6 +13,7 @@ def assert_sampled_from(counts: Sequence[int], probs: Sequence[float], what: str
     t = ln(2K/δ) makes a false alarm less likely than δ (17.3 at K = 16, δ = 1e-6).
     A cell of probability 0 must be empty.
     """
+    SPENT.append(delta)
     n, threshold = sum(counts), math.log(2 * len(probs) / delta)
     for cell, (count, p) in enumerate(zip(counts, probs, strict=True)):
         surprise = n * _coin_kl(count / n, p)

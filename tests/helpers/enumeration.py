@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator
 
 
-class ScriptedDice:
-    """Rng that follow a given beginning of a path, then the first possible branch, and note what else was open."""
+class ScriptedRng:
+    """Follows a given beginning of a path, then the first possible branch, and notes what else was open."""
 
     def __init__(self, path: tuple[int, ...] = ()) -> None:
         self.path, self.weight = path, 1.0
@@ -33,7 +33,7 @@ class ScriptedDice:
         return choice
 
 
-def exact_distribution(run: Callable[[ScriptedDice], Hashable]) -> dict[Hashable, float]:
+def exact_distribution(run: Callable[[ScriptedRng], Hashable]) -> dict[Hashable, float]:
     """Return {outcome: probability} of `run(rng)`, every path followed."""
     total: dict[Hashable, float] = defaultdict(float)
     for outcome, weight in follow_all(run):
@@ -41,16 +41,16 @@ def exact_distribution(run: Callable[[ScriptedDice], Hashable]) -> dict[Hashable
     return dict(total)
 
 
-def count_paths(run: Callable[[ScriptedDice], Hashable]) -> int:
+def count_paths(run: Callable[[ScriptedRng], Hashable]) -> int:
     """Return how many paths `run(rng)` has."""
     return sum(1 for _ in follow_all(run))
 
 
-def follow_all(run: Callable[[ScriptedDice], Hashable]) -> Iterator[tuple[Hashable, float]]:
+def follow_all(run: Callable[[ScriptedRng], Hashable]) -> Iterator[tuple[Hashable, float]]:
     """Yield (outcome, weight) of every path of `run(rng)`."""
     paths: list[tuple[int, ...]] = [()]
     while paths:
-        rng = ScriptedDice(paths.pop())
+        rng = ScriptedRng(paths.pop())
         outcome = run(rng)
         yield outcome, rng.weight
         for step, branches in enumerate(rng.open_branches):

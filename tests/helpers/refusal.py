@@ -9,16 +9,21 @@ import torch
 
 
 def assert_refuses(name, call, *arguments):
-    """Impossible input gets a ValueError that names the argument."""
+    """Impossible input gets a ValueError that names the argument; of several, "p|q", that names one of them.
+
+    That is all that a message has to have in it: the one rule for refusals, which "How to work" states in each week.
+    """
     try:
         result = call(*arguments)
     except ValueError as error:
         # As a word of its own, or as a part between underscores: top_k names k, "at least" does not name a.
-        is_named = re.search(rf"(?<![^\W_]){re.escape(name)}s?(?![^\W_])", str(error))
-        assert is_named, f"the message {str(error)!r} should name the argument, {name}"
+        names = name.split("|")
+        is_named = any(re.search(rf"(?<![^\W_]){re.escape(each)}s?(?![^\W_])", str(error)) for each in names)
+        assert is_named, f"the message {str(error)!r} should name the argument, {' or '.join(names)}"
         return
     shown = ", ".join(str(a.tolist() if isinstance(a, torch.Tensor) else getattr(a, "name", a)) for a in arguments[:3])
-    pytest.fail(f"({shown}, …) is impossible because of {name}: raise a ValueError that says so; it returned {result}")
+    why = f"({shown}, …) is impossible because of {name.replace('|', ' and ')}"
+    pytest.fail(f"{why}: raise a ValueError that says so; it returned {result}")
 
 
 def assert_is_refused(why: str, call: Callable[..., Any], *arguments: Any) -> None:

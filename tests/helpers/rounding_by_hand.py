@@ -1,6 +1,5 @@
-"""Rounding written another way than in the engine, for the tests of quantization, and how bad input must be refused."""
+"""Rounding written another way than in the engine, for the tests of quantization."""
 
-import pytest
 import torch
 from torch import Tensor, nn
 
@@ -29,13 +28,3 @@ def rounded_layer(linear: nn.Linear, bits: int, group_size: int | None = None) -
     if linear.bias is not None:
         other.bias.copy_(linear.bias)
     return other
-
-
-def assert_refuses(name, call, *arguments):
-    """Impossible input gets a ValueError that names the argument."""
-    try:
-        result = call(*arguments)
-    except ValueError as error:
-        assert name in str(error), f"the message {str(error)!r} should name the argument, {name}"
-        return
-    pytest.fail(f"{name} cannot be used here: raise a ValueError that says so; it returned {result}")

@@ -6,7 +6,7 @@ tokens writes another one.
 
 from nanolm.engine import Request
 from nanolm.engine import scheduler as reference
-from nanolm.paging import BlockAllocator, PrefixFit, RadixCache
+from nanolm.paging import BlockAllocator, RadixCache
 
 
 class Named(Request):
@@ -75,43 +75,27 @@ class FakePrefix:
     """A prefix cache that knows one text, whose whole blocks it holds, and keeps a list of what it is asked."""
 
     def __init__(self, allocator, block_size, tokens, evictable=0):
-        self.allocator, self.size, self.tokens = allocator, block_size, list(tokens)
-        self.blocks = [allocator.allocate() for _ in range(len(tokens) // block_size)]
+        self.blocks, self.size, self.tokens = allocator, block_size, list(tokens)
+        self.known = [allocator.allocate() for _ in range(len(tokens) // block_size)]
         self.spare = [allocator.allocate() for _ in range(evictable)]
         self.asked = []
 
     @property
     def n_evictable(self):
         """What only the cache holds; of the text it knows, that is what nobody has been given."""
-        return len(self.spare) + sum(self.allocator.references(block) == 1 for block in self.blocks)
+        return len(self.spare) + sum(self.blocks.references(block) == 1 for block in self.known)
 
     def evict(self, n):
+        assert n <= len(self.spare), f"{n} blocks to evict, and {len(self.spare)} could go: ask n_evictable after match"
         for _ in range(n):
-            self.allocator.free(self.spare.pop())
+            self.blocks.free(self.spare.pop())
 
     def match(self, tokens, limit=None):
         self.asked.append(limit)
         n = 0
         while n < min(len(tokens) if limit is None else limit, len(self.tokens)) and tokens[n] == self.tokens[n]:
             n += 1
-        found = self.blocks[: n // self.size]
+        found = self.known[: n // self.size]
         for block in found:
-            self.allocator.share(block)
+            self.blocks.share(block)
         return list(found)
-
-    def peek(self, tokens):
-        n = 0
-        while n < min(len(tokens), len(self.tokens)) and tokens[n] == self.tokens[n]:
-            n += 1
-        return n - n % self.size
-
-    def remember(self, tokens, blocks, n_known, n_blocks):
-        return list(blocks[n_known:n_blocks])
-
-    def fit(self, tokens, limit=None):
-        """Too hopeful: whoever is looked up may be told later that there is no room."""
-        n_device = self.peek(tokens[:limit]) // self.size
-        return PrefixFit(n_device=n_device, n_evictable=0, n_host=0)
-
-    def blocks_available(self, fit):
-        return self.allocator.n_free + self.n_evictable - fit.n_evictable

@@ -2,6 +2,7 @@
 
 import torch
 
+from course.grading.seeds import fresh
 from nanolm.budget import LatentAttention
 from nanolm.config import ModelConfig
 from nanolm.mla import LatentLM
@@ -27,7 +28,7 @@ def tiny_latent_model(seed: int = 0, **changes) -> LatentLM:
 
 def _with_random_weights(model: NanoLM, seed: int) -> NanoLM:
     model.double().eval().requires_grad_(False)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(fresh(seed))
     for weight in model.parameters():
         weight.normal_(mean=1.0 if weight.ndim == 1 else 0.0, std=0.4, generator=generator)
     return model
@@ -35,4 +36,4 @@ def _with_random_weights(model: NanoLM, seed: int) -> NanoLM:
 
 def tokens_of(*shape: int, seed: int = 0, vocab_size: int = 11) -> torch.Tensor:
     """Random token ids."""
-    return torch.randint(vocab_size, shape, generator=torch.Generator().manual_seed(seed))
+    return torch.randint(vocab_size, shape, generator=torch.Generator().manual_seed(fresh(seed)))

@@ -27,7 +27,7 @@ NAMES = (
     ),
     re.compile(r"^#+ .*$|^\s*\d+\. ", re.MULTILINE),
     re.compile(r"<[^>]+>"),
-    re.compile(r"\b(?:19|20)\d\d\b(?!,)"),
+    re.compile(r"(?<![\d.,])(?:19|20)\d\d\b(?![,.]\d)"),
 )
 
 

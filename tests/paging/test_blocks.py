@@ -272,7 +272,7 @@ def test_slot_mapping_of_blocks_of_one_is_the_table(impl):
 @pytest.mark.parametrize(("start", "stop"), [(0, 11), (-1, 3), (5, 4), (11, 11)])
 def test_slot_mapping_refuses_positions_that_are_not_reserved(impl, start, stop):
     # The third block has 12 places and only 10 positions are reserved.
-    assert_refuses("positions", table_of(impl, 10)[1].slot_mapping, start, stop)
+    assert_refuses("positions|start|stop", table_of(impl, 10)[1].slot_mapping, start, stop)
 
 
 # --- BlockTable.fork ---------------------------------------------------------------------------------------------

@@ -53,21 +53,21 @@ _MISTAKES = [
         "prefill: cache not advanced",
         "            cache.length = len(x)\n",
         "            pass\n",
-        "test_forward_full_with_a_cache_gives_the_same_scores_and_fills_it",
+        "test_forward_full_with_a_cache_gives_the_same_logits_and_fills_it",
         "cache not advanced",
     ),
     (
         "prefill: cache advanced in every layer",
         "            cache.length = len(x)\n",
         "            cache.length += len(x) * self.n_layers\n",
-        "test_forward_full_with_a_cache_gives_the_same_scores_and_fills_it",
+        "test_forward_full_with_a_cache_gives_the_same_logits_and_fills_it",
         "advanced in every layer",
     ),
     (
         "prefill: keys and values swapped",
         "cache.values[layer, : len(x)] = k, v",
         "cache.values[layer, : len(x)] = v, k",
-        "test_forward_full_with_a_cache_gives_the_same_scores_and_fills_it",
+        "test_forward_full_with_a_cache_gives_the_same_logits_and_fills_it",
         "swapped",
     ),
     (
@@ -168,17 +168,17 @@ _MISTAKES = [
     ),
     (
         "generate: last token run",
-        "        scores = np.array(rows).reshape(n_new_tokens, self.vocab_size)\n",
+        "        logits = np.array(rows).reshape(n_new_tokens, self.vocab_size)\n",
         "        if use_cache and rows:\n"
         "            self.forward_step(text[-1], cache)\n"
-        "        scores = np.array(rows).reshape(n_new_tokens, self.vocab_size)\n",
+        "        logits = np.array(rows).reshape(n_new_tokens, self.vocab_size)\n",
         "test_generate_runs_the_prompt_once_with_a_cache_and_in_every_pass_without",
         "the last token is written, never run",
     ),
     (
         "generate: prompt returned",
-        "return Generation(text[len(prompt) :], scores",
-        "return Generation(text, scores",
+        "return Generation(text[len(prompt) :], logits",
+        "return Generation(text, logits",
         "test_generate_writes_the_text_of_the_sums_by_hand",
         "prompt returned",
     ),

@@ -208,8 +208,8 @@ _PLANTED = [
     (
         "engine/scheduler.py",
         "a request that overtakes",
-        "            if not self._may_fit(request):\n                return\n",
-        "            if not self._may_fit(request):\n"
+        "            if not self.can_begin(request, request.n_pending):\n                return\n",
+        "            if not self.can_begin(request, request.n_pending):\n"
         "                self.waiting.popleft()\n"
         "                self.admit(plan, budget)\n"
         "                self.waiting.appendleft(request)\n"
@@ -220,18 +220,16 @@ _PLANTED = [
     (
         "engine/scheduler.py",
         "room for a chunk only",
-        "            if not self._may_fit(request):\n                return\n            self._take_prefix(request)\n"
-        "            if not self._free_up(request.table.blocks_needed(request.n_pending)):",
-        "            self._take_prefix(request)\n"
-        "            if not self._free_up(request.table.blocks_needed(min(request.n_pending, budget))):",
+        "self.can_begin(request, request.n_pending)",
+        "self.can_begin(request, min(request.n_pending, budget))",
         "test_admit_asks_for_room_for_the_whole_prompt_and_not_for_a_chunk",
         "only its first chunk fits",
     ),
     (
         "engine/scheduler.py",
         "room kept back",
-        "if not self._free_up(request.table.blocks_needed(request.n_pending)):",
-        "if not self._free_up(request.table.blocks_needed(request.n_pending) + 1):",
+        "self.can_begin(request, request.n_pending)",
+        "self.can_begin(request, request.n_pending + 1)",
         "test_admit_fills_the_room_to_the_last_block",
         "exactly",
     ),
@@ -250,56 +248,6 @@ _PLANTED = [
         "len(plan.admitted) < self.max_running and",
         "test_admit_counts_those_who_run_already",
         "r runs already",
-    ),
-    (
-        "engine/scheduler.py",
-        "the prefix cache not asked",
-        "            self._take_prefix(request)\n",
-        "",
-        "test_admit_does_not_run_again_what_the_prefix_cache_holds",
-        "are in the prefix cache",
-    ),
-    (
-        "engine/scheduler.py",
-        "what the prefix cache spared not counted",
-        "            request.n_prefix_tokens += request.n_computed\n",
-        "",
-        "test_admit_does_not_run_again_what_the_prefix_cache_holds",
-        "in its n_prefix_tokens",
-    ),
-    (
-        "engine/admission.py",
-        "a whole prompt found and nothing left to run",
-        "self.prefix.match(request.tokens, limit=len(request.tokens) - 1)",
-        "self.prefix.match(request.tokens, limit=len(request.tokens))",
-        "test_admit_runs_something_of_a_prompt_that_is_wholly_in_the_prefix_cache",
-        "nothing is left to run",
-    ),
-    (
-        "engine/scheduler.py",
-        "one that waits keeps its prefix",
-        "                self._forget_blocks(request)\n                return\n",
-        "                return\n",
-        "test_admit_gives_back_the_prefix_of_one_that_does_not_fit",
-        "one that waits holds nothing",
-    ),
-    (
-        "engine/admission.py",
-        "the cache evicted in vain",
-        "if missing > 0 and self.prefix is not None and self.prefix.n_evictable >= missing:\n"
-        "            self.prefix.evict(missing)",
-        "if missing > 0 and self.prefix is not None:\n"
-        "            self.prefix.evict(min(missing, self.prefix.n_evictable))",
-        "test_admit_evicts_nothing_if_that_is_not_enough",
-        "lost in vain",
-    ),
-    (
-        "engine/admission.py",
-        "more evicted than needed",
-        "self.prefix.evict(missing)",
-        "self.prefix.evict(n_blocks)",
-        "test_admit_makes_room_by_eviction",
-        "keep what can be kept",
     ),
     (
         "engine/scheduler.py",
@@ -349,14 +297,6 @@ _PLANTED = [
         "victim = self.running[0]",
         _COMES_BACK,
         "the first was preempted",
-    ),
-    (
-        "engine/scheduler.py",
-        "a prompt before those that decode",
-        "[request for request in self.running if request.is_decoding]:",
-        "list(self.running):",
-        "test_decoding_requests_never_wait_for_a_prompt",
-        "had to wait",
     ),
     (
         "engine/scheduler.py",

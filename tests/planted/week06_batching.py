@@ -101,7 +101,7 @@ MISTAKES = [
         "old": "left = list(needs)",
         "new": "left = needs",
         "test": "test_simulate_batching_leaves_its_arguments_as_they_were",
-        "says": "in a copy of needs",
+        "says": "changed its argument needs",
     },
     {
         "name": "static batching blind to arrivals",

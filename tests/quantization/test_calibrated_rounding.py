@@ -5,7 +5,8 @@ import copy
 import pytest
 import torch
 from by_hand import close, name_the_mistake, random
-from rounding_by_hand import LARGEST, assert_refuses, rounded
+from refusal import assert_refuses
+from rounding_by_hand import LARGEST, rounded
 from tiny_models import tiny_model, tokens_of
 
 from nanolm.model import quantize_calibrated, quantize_model
@@ -71,10 +72,10 @@ def test_inverse_factor_times_itself_is_the_inverse_of_the_damped_products(impl)
     inputs = correlated_inputs(D=8)
     U = impl.inverse_factor(inputs, 0.1)
     assert close(U, U.triu()), "U is the *upper* factor: nothing stands below its diagonal"
-    H = inputs.T @ inputs
-    H = H + 0.1 * H.diagonal().mean() * torch.eye(8, dtype=torch.float64)
-    assert not close(U.T @ U / H, torch.ones_like(H), 1e-9), "UᵀU is H: the factor of its *inverse* is wanted"
-    assert close(U.T @ U @ H, torch.eye(8, dtype=torch.float64), 1e-9), "UᵀU is not the inverse of H"
+    M = inputs.T @ inputs
+    M = M + 0.1 * M.diagonal().mean() * torch.eye(8, dtype=torch.float64)
+    assert not close(U.T @ U / M, torch.ones_like(M), 1e-9), "UᵀU is M: the factor of its *inverse* is wanted"
+    assert close(U.T @ U @ M, torch.eye(8, dtype=torch.float64), 1e-9), "UᵀU is not the inverse of M"
 
 
 @pytest.mark.exercise("inverse_factor")
@@ -86,22 +87,22 @@ def test_inverse_factor_of_zeros_is_the_identity(impl):
 
 
 def damped(inputs, damping=0.01):
-    H = inputs.T @ inputs
-    return H + damping * H.diagonal().mean() * torch.eye(len(H), dtype=H.dtype)
+    M = inputs.T @ inputs
+    return M + damping * M.diagonal().mean() * torch.eye(len(M), dtype=M.dtype)
 
 
 def gptq_by_least_squares(weights, inputs, bits, group_size=None):
     """Column after column; before each the columns left are solved anew for the least error of the outputs.
 
     With the first j columns fixed and off by E, ‖X(Q - W)ᵀ‖² + λ‖Q - W‖² is least where the others move by
-    -E · H[:j, j:] · H[j:, j:]⁻¹.
+    -E · M[:j, j:] · M[j:, j:]⁻¹.
     """
-    H, D, result, now = damped(inputs), weights.shape[1], weights.clone(), weights
+    M, D, result, now = damped(inputs), weights.shape[1], weights.clone(), weights
     for j in range(D):
         if j:
             off = result[:, :j] - weights[:, :j]
             now = weights.clone()
-            now[:, j:] -= torch.linalg.solve(H[j:, j:], (off @ H[:j, j:]).T).T
+            now[:, j:] -= torch.linalg.solve(M[j:, j:], (off @ M[:j, j:]).T).T
         if j % (group_size or D) == 0:
             step = now[:, j : j + (group_size or D)].abs().amax(1) / LARGEST[bits]
         result[:, j] = nearest(now[:, j], step, bits)
@@ -132,7 +133,7 @@ def test_gptq_equals_solving_for_the_columns_left_at_every_step(impl, bits):
         "that is plain rounding: the error of a column must move the columns after it": rounded(weights, bits),
         "errors are added: take them *out* of the columns left": gptq_with_a_mistake(*case, sign=-1),
         "the error is not divided by U[j, j]": gptq_with_a_mistake(*case, divide=False),
-        "U is the factor of H: it must be that of H's inverse": gptq_with_a_mistake(*case, of=torch.clone),
+        "U is the factor of M: it must be that of M's inverse": gptq_with_a_mistake(*case, of=torch.clone),
     }
     mistake = name_the_mistake(actual, suspects, "the columns left are not moved to where the outputs change least")
     assert close(actual, gptq_by_least_squares(*case), 1e-9), mistake
@@ -200,7 +201,7 @@ def test_gptq_of_few_or_dead_inputs_is_finite(impl):
     dead[:, 7] = 0
     for name, inputs in (("3 positions for 16 columns", few), ("a dead channel", dead), ("inputs of zero", none)):
         codes, scales = impl.gptq(weights, inputs, 4)
-        assert torch.isfinite(scales).all() and codes.abs().max() <= 7, f"{name}: H cannot be inverted undamped"
+        assert torch.isfinite(scales).all() and codes.abs().max() <= 7, f"{name}: M cannot be inverted undamped"
     assert close(restored(*impl.gptq(weights, none, 4)), rounded(weights, 4), 1e-9), "nothing read: plain rounding"
 
 

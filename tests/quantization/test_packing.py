@@ -2,8 +2,9 @@
 
 import pytest
 import torch
-from rounding_by_hand import assert_refuses
+from refusal import assert_refuses
 
+from course.grading.seeds import fresh
 from nanolm.quantization import packing
 
 
@@ -14,7 +15,7 @@ def int8(*numbers):
 def all_codes(bits, rows=3, seed=0):
     """Every code of so many bits in every row, shuffled."""
     codes = torch.arange(-(2 ** (bits - 1)), 2 ** (bits - 1), dtype=torch.int8).repeat(8)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(fresh(seed))
     return torch.stack([codes[torch.randperm(len(codes), generator=generator)] for _ in range(rows)])
 
 

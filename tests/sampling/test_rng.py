@@ -303,7 +303,7 @@ def test_one_seed_gives_one_sequence():
     assert draws(Rng(seed=7)) != draws(Rng(seed=7, stream=1))
 
 
-def test_dice_without_a_seed_differ_and_can_be_drawn_again():
+def test_random_sources_without_a_seed_differ_and_can_be_drawn_again():
     # 50 draws of 20 equally likely outcomes agree by chance with probability 20^-50.
     rng = Rng()
     written = draws(rng)
@@ -324,7 +324,7 @@ def test_what_is_no_int_is_refused(wrong):
             Rng(**{name: wrong})
 
 
-def test_dice_and_torch_s_own_randomness_leave_each_other_alone():
+def test_an_rng_and_torch_s_own_randomness_leave_each_other_alone():
     torch.manual_seed(1)
     before = draws(Rng(seed=7))
     after = torch.rand(3)

@@ -462,7 +462,7 @@ def test_probs_at_temperature_zero_are_certain_whatever_the_filters(impl):
 # --- sample_next -------------------------------------------------------------------------------------------------
 
 
-class RecordingDice:
+class RecordingRng:
     """Rng that take the last possible index, and remember the distribution they were handed."""
 
     def __init__(self):
@@ -481,7 +481,7 @@ class RecordingDice:
 @pytest.mark.exercise("sample_next")
 @pytest.mark.parametrize(("rules", "expected"), RULES, ids=str)
 def test_sample_next_draws_from_what_the_rules_leave(impl, rules, expected):
-    rng = RecordingDice()
+    rng = RecordingRng()
     impl.sample_next(vector(0.5, 0.3, 0.15, 0.05).log()[None], SamplingParams(**rules), rng)
     assert len(rng.seen) == 1, f"{len(rng.seen)} draws were made for one token, all from `rng`: one is needed"
     assert close(vector(*rng.seen[0]), expected), (
@@ -492,7 +492,7 @@ def test_sample_next_draws_from_what_the_rules_leave(impl, rules, expected):
 @pytest.mark.exercise("sample_next")
 def test_sample_next_draws_once_for_each_row_in_order(impl):
     logits = torch.stack([vector(0.2, 0.8, 0.0), vector(1.0, 0.0, 0.0), vector(0.1, 0.2, 0.7)]).log()
-    rng = RecordingDice()
+    rng = RecordingRng()
     tokens = impl.sample_next(logits, SamplingParams(), rng)
     assert [round(row[0], 6) for row in rng.seen] == [0.2, 1.0, 0.1], "one draw for each row, the first row first"
     assert isinstance(tokens, torch.Tensor), f"the result is a tensor of ids, not a {type(tokens).__name__}"
@@ -503,7 +503,7 @@ def test_sample_next_draws_once_for_each_row_in_order(impl):
 
 @pytest.mark.exercise("sample_next")
 def test_sample_next_at_temperature_zero_is_greedy_and_uses_no_randomness(impl):
-    rng = RecordingDice()
+    rng = RecordingRng()
     logits = torch.tensor([[1.0, 3.0, 2.0], [5.0, 5.0, 5.0], [-INF, -INF, -9.0]])
     tokens = impl.sample_next(logits, SamplingParams(temperature=0.0, top_k=1, top_p=0.5), rng)
     assert not rng.seen, "greedy needs no rng: a seeded run would change with the temperature of another request"

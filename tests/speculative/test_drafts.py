@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from by_hand import close
-from enumeration import ScriptedDice
+from enumeration import ScriptedRng
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from refusal import assert_refuses
@@ -291,5 +291,5 @@ def test_a_bad_request_is_refused_with_its_name_and_what_is_allowed(call, messag
 
 
 def test_nothing_asked_for_runs_no_pass():
-    tokens, stats = speculate(TARGET, DRAFT, PROMPT, 0, rng=ScriptedDice())
+    tokens, stats = speculate(TARGET, DRAFT, PROMPT, 0, rng=ScriptedRng())
     assert tokens == [] and stats.target_forwards == 0

@@ -32,6 +32,7 @@ STUDIES = {
         "simulate_continuous_batching",
     ),
     "float32 sums, addition by addition": ("float32_sum", "greedy_pick_with_summation_order"),
+    "trees of drafted tokens: the engine drafts lines, and its attention has no mask for a tree": ("verify_tree",),
     "arithmetic of bytes, seconds and dollars, for planning": (
         "budget/",
         "score_matrix_bytes",
@@ -51,6 +52,8 @@ STUDIES = {
         "flash_attention",
         "split_k_attention",
     ),
+    "keys shared out among processes: this engine runs in one": ("merge_across",),
+    "a tree of runs, as SGLang keeps it: this engine's tree has a node a block": ("CompressedRadixCache.",),
     "windows in a ring, for one text: an engine gives back the blocks behind them": ("WindowKVCache.",),
 }
 # Commit f79872d, whose engine had a forward pass of its own, counted the same way over its 104 targets: by the default

@@ -54,7 +54,7 @@ def test_adopt_takes_prose_code_questions_and_answers_back_and_leaves_a_clean_bu
     ("edits", "complaint"),
     [
         (lambda cells: cells.remove(cell(cells, "residual_distribution-check")), "residual_distribution-check is gone"),
-        (lambda cells: cells.insert(0, cells.pop()), "in another order"),
+        (lambda cells: cells.insert(0, cells.pop(-2)), "in another order"),
         (lambda cells: cell(cells, "KVCache-text").update(source="other"), "made from the fields"),
         (
             lambda cells: cell(cells, "residual_distribution").update(

@@ -1,6 +1,8 @@
 """The lessons as Python: what they take from the engine and from the tool is there. To run them takes minutes."""
 
 import ast
+import json
+import re
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -46,3 +48,16 @@ def test_what_a_lesson_takes_from_the_engine_and_the_tool_is_there(path):
 )
 def test_what_is_missing_is_found_with_its_line(text, found):
     assert list(missing(text)) == found
+
+
+NOTEBOOKS = sorted((ROOT / "notebooks").rglob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_link_to_a_file_leads_to_one_from_the_released_notebook_and_from_a_copy(path):
+    text = "\n".join(
+        "".join(cell["source"]) for cell in json.loads(read(path))["cells"] if cell["cell_type"] == "markdown"
+    )
+    links = re.findall(r"\]\((?!https?:|#|mailto:)([^)\s#]+)", text)
+    broken = [link for link in links if not (path.parent / link).exists()]
+    assert not broken, f"{path.name}: {', '.join(broken)}"

@@ -17,7 +17,7 @@ LESSONS = {lesson.name: lesson for lesson in FOUND}
 def test_words_are_explained_where_they_first_stand_and_letters_in_the_legend(name):
     lesson = LESSONS[name]
     tasks = [task for _, task in lesson.tasks if isinstance(task, ExerciseCell)]
-    engine = "\n".join(answer_source(task, MODULES[task.module], set()) for task in tasks)
+    engine = "\n".join(answer_source(task, MODULES[task.module]) for task in tasks)
     found = complaints(lesson, words(ROOT), engine)
     assert not found, "\n".join(found)
 

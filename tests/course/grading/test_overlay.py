@@ -37,6 +37,11 @@ class Cache(Parent):
 """
 
 
+@pytest.fixture(autouse=True)
+def _exercises(monkeypatch):
+    monkeypatch.setattr("course.grading.overlay.exercises", lambda: {"asked", "base", "Cache"})
+
+
 def module(source=REFERENCE):
     made = ModuleType("nanolm.made_up")
     exec(source, vars(made))
@@ -54,6 +59,14 @@ def test_the_asked_function_comes_from_the_answer_and_all_it_calls_from_the_refe
     impl = overlay(module(), ["asked"], mine, "here")
     assert impl.asked(1) == 2, "a wrong answer to another exercise must not be used"
     assert impl.base(1) == 2
+
+
+def test_a_helper_of_the_answer_with_the_engine_s_name_is_the_one_it_calls():
+    # Exchanged behind the student's back, it could break a right answer, and nobody would see why.
+    reference = REFERENCE + "\ndef halve(x):\n    return x // 2\n"
+    mine = answers("def halve(x):\n    return x / 2\n\ndef asked(x):\n    return halve(x)")
+    impl = overlay(module(reference), ["asked"], mine, "here")
+    assert impl.asked(1) == 0.5
 
 
 def test_helpers_imports_and_constants_of_the_answer_are_found_and_see_the_reference():

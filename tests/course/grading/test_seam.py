@@ -1,5 +1,7 @@
 """NANOLM_IMPL from outside: what a student at a terminal sees."""
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -52,3 +54,39 @@ def test_a_folder_without_the_exercise_s_file_is_not_graded_by_the_reference(tmp
     code, said = run(tmp_path, "tests/speculative/test_speculative.py", "-k", "residual_zeroes")
     assert code == 1 and "speculative/acceptance.py does not exist" in said
     assert " passed" not in said
+
+
+def test_the_printed_command_selects_the_tests_that_check_selects_for_every_exercise():
+    # One collection of all graded files; each exercise's command is its files and `--exercise name`.
+    from course.grading.implementation import Implementation
+    from course.grading.outcomes import Collector
+    from course.registry import registry
+
+    tests = sorted({name for exercise in registry() for name in exercise.tests})
+    listed = {}
+    for name in ["1.3", "3.4", "5.5", "9.13"]:  # whose `-k` used to pick tests of others
+        (exercise,) = [exercise for exercise in registry() if exercise.number == name]
+        assert exercise.command.endswith(f" --exercise {exercise.name}")
+        _, said = run("nanolm", "--collect-only", "-q", *tests, "--exercise", exercise.name)
+        listed[name] = {line.strip() for line in said.splitlines() if line.startswith("tests/")}
+        collector = Collector(Implementation(), targets=exercise.targets)
+        arguments = ["--collect-only", "-q", *exercise.tests, "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
+        with contextlib.redirect_stdout(io.StringIO()):
+            pytest.main([*arguments, "-c", str(ROOT / "pyproject.toml")], plugins=[collector])
+        assert listed[name] == {item.nodeid for item in collector.items} != set()
+
+
+def test_an_exercise_that_does_not_exist_is_one_line():
+    code, said = run("nanolm", "tests/budget/test_budget.py", "--exercise", "nothing_like_it")
+    assert code not in (0, 1) and "no exercise 'nothing_like_it'" in said
+
+
+def test_a_failure_in_the_editor_is_the_sentence_of_check_without_a_traceback(tmp_path):
+    from answers import notebook_text
+
+    text = notebook_text("speculative.acceptance").replace("excess / total", "excess")
+    write(tmp_path / "speculative" / "acceptance.py", text)
+    code, said = run(tmp_path, "tests/speculative/test_speculative.py", "--exercise", "4.1")
+    assert code == 1
+    assert "not normalised: divide max(p - q, 0) by its sum" in said
+    assert "Traceback" not in said and "def residual_distribution" not in said

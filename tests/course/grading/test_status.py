@@ -41,13 +41,13 @@ def test_an_exercise_without_a_single_outcome_does_not_pass():
 def test_each_week_has_its_points_and_the_minutes_left():
     text = shown(PASSES, FAILS, UNWRITTEN)
     assert "Week 4" in text and "Week 5" in text
-    assert "4 of 8 points, about 10 minutes left" in text
+    assert "6 of 8 points, about 10 minutes left" in text
     assert "fails, 1 of 2 tests" in text
 
 
 def test_what_fails_comes_before_what_is_not_written_and_the_command_is_exact():
     assert "exercise 4.2 two fails: a [message] with brackets" in shown(UNWRITTEN, FAILS)
     assert next_step([PASSES, UNWRITTEN]).endswith(
-        "NANOLM_IMPL=exercises python -m pytest tests/speculative/test_speculative.py -k three"
+        "NANOLM_IMPL=exercises python -m pytest tests/speculative/test_speculative.py --exercise three"
     )
     assert next_step([PASSES]) == "everything passes"

@@ -91,7 +91,7 @@ def test_every_dropdown_shows_its_first_choice():
 
 @pytest.mark.parametrize("attention", ["the model's own", "MHA", "GQA", "MQA"])
 @pytest.mark.parametrize("name", PRESETS)
-def test_sliders_work_at_their_ends(name, attention):
+def test_lists_work_at_their_ends(name, attention):
     calc = calculator()
     calc.model.label, calc.attention.value = name, attention
     for context in (CONTEXTS[0], CONTEXTS[-1]):
@@ -119,7 +119,7 @@ def test_own_models_and_machines_can_be_offered():
 
 
 @pytest.mark.parametrize("start", [{"context_tokens": 8191}, {"batch_size": 0}])
-def test_a_start_that_the_slider_does_not_have_is_refused(start):
+def test_a_start_that_the_list_does_not_have_is_refused(start):
     with pytest.raises(ValueError, match=next(iter(start))):
         calculator(**start)
 

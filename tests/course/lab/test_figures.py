@@ -3,6 +3,7 @@
 import matplotlib.pyplot as plt
 import pytest
 
+from course.lab import figures
 from course.lab.figures import LINES, draw_timeline, image_html
 from nanolm.workload import ServingRun
 
@@ -56,4 +57,35 @@ def test_draw_timeline_can_draw_two_runs_to_one_scale(drawn):
 def test_draw_timeline_of_nothing_is_an_empty_drawing(drawn):
     ax = drawn(ServingRun((), 2, ()))
     assert not ax.patches
-    assert image_html(ax.figure, "nothing").startswith('<img alt="nothing"')
+    assert '<img alt="nothing"' in image_html(ax.figure, "nothing")
+
+
+def luminance(colour):
+    """Relative luminance as WCAG 2.2 defines it."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("colour", [*LINES, figures.GREY])
+def test_every_colour_has_a_contrast_of_three_to_one_with_the_white_behind_it(colour):
+    assert 1.05 / (luminance(colour) + 0.05) >= 3
+
+
+def test_the_title_stands_left_and_a_legend_has_no_frame():
+    fig, ax = figures.figure()
+    ax.plot([1, 2], label="a")
+    ax.set(title="A title")
+    ax.legend()
+    fig.legend(["b"])
+    image_html(fig, "one line")
+    assert (ax.get_title(loc="left"), ax.get_title()) == ("A title", "")
+    assert not ax.get_legend().get_frame_on() and not fig.legends[0].get_frame_on()
+    plt.close(fig)
+
+
+def test_a_narrow_page_scrolls_a_figure_instead_of_shrinking_its_text_away():
+    fig, _ = figures.figure(width=8)
+    page = image_html(fig, "nothing")
+    assert page.startswith('<div style="overflow-x:auto">') and "min-width:634px" in page  # 0.72 of 8 in, 110 px each
+    plt.close(fig)

@@ -13,6 +13,14 @@ def test_a_ratio_is_taken_round_by_round():
     assert str(found) == "3.00× (2.00 to 4.00 in 3 rounds)"
 
 
+def test_of_five_rounds_one_that_was_disturbed_does_not_hide_the_rest():
+    found = ratio({"slow": [2.0, 2.0, 2.0, 2.0, 2.0], "fast": [1.0, 1.0, 1.0, 1.0, 9.0]}, "slow", "fast")
+    assert (found.low, found.middle, found.high) == (2, 2, 2) and found.is_told
+    assert str(found) == "2.00× (2.00 to 2.00 in all but 2 of 5 rounds)"
+    two = ratio({"slow": [2.0] * 5, "fast": [1.0, 1.0, 1.0, 9.0, 9.0]}, "slow", "fast")
+    assert not two.is_told
+
+
 @pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
 def test_the_faster_one_is_named_whichever_is_asked_first(order):
     assert (

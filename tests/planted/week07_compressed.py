@@ -1,0 +1,184 @@
+"""Week 7, a radix tree whose nodes are runs of blocks."""
+
+_CUT = "test_split_cuts_a_run_and_hangs_the_rest_behind_the_front"
+_MIDDLE = "test_path_cuts_the_run_that_a_text_leaves_in_the_middle"
+_ONE_RUN = "test_insert_makes_one_run_of_all_that_is_new"
+_KEEPS = "test_insert_keeps_the_blocks_that_the_tree_has"
+_END = "test_evict_takes_blocks_from_the_end_of_a_run_and_no_more_than_asked"
+_PINNED = "test_evict_stops_at_a_pinned_block_and_takes_another_leaf"
+_EMPTY = "test_evict_takes_an_empty_run_out_and_goes_on_with_what_it_stood_on"
+
+# name, what stands there, what is planted, the test meant for it, a part of its message
+_PLANTED = [
+    (
+        "a front that its parent does not know",
+        "        run.parent.children[front.keys[0]] = front\n",
+        "",
+        _CUT,
+        "enter it at the parent",
+    ),
+    (
+        "a rest that stands where the whole run stood",
+        "= run.keys[n:], run.blocks[n:], front\n",
+        "= run.keys[n:], run.blocks[n:], run.parent\n",
+        _CUT,
+        "say so in its parent",
+    ),
+    (
+        "the rest entered under the key of the front",
+        "front.children[run.keys[0]] = run",
+        "front.children[front.keys[0]] = run",
+        _CUT,
+        "entered under its first key that is left",
+    ),
+    (
+        "what stood behind the run hung behind the front",
+        "        front.children[run.keys[0]] = run\n",
+        "        front.children, run.children = {**run.children, run.keys[0]: run}, {}\n",
+        _CUT,
+        "the run is the front's only child",
+    ),
+    (
+        "a cut that counts as use",
+        "run.parent, run.last_used)",
+        "run.parent, next(self._clock))",
+        _CUT,
+        "to cut is not to use",
+    ),
+    (
+        "a run found whole by part of it",
+        "            if n < len(node.keys):\n                node = self.split(node, n)\n",
+        "",
+        _MIDDLE,
+        "has to be cut there",
+    ),
+    (
+        "a run that is left in the middle given up",
+        "                node = self.split(node, n)\n",
+        "                break\n",
+        _MIDDLE,
+        "its front belongs to the path",
+    ),
+    (
+        "what is behind the cut counted as used",
+        "            node.last_used = now\n",
+        "            node.last_used = now\n            for child in node.children.values():\n"
+        "                child.last_used = now\n",
+        "test_path_counts_as_used_what_it_found_and_nothing_behind_the_cut",
+        "must not be put off",
+    ),
+    (
+        "a path that is not used",
+        "            node.last_used = now\n",
+        "",
+        "test_path_counts_as_used_what_it_found_and_nothing_behind_the_cut",
+        "every run on the path was used now",
+    ),
+    (
+        "a run for each block",
+        "            run = Run(keys[len(kept) :], new, parent, now)\n"
+        "            parent.children[run.keys[0]] = run\n"
+        "            self.leaves.add(run)\n",
+        "            for key, block in zip(keys[len(kept) :], new, strict=True):\n"
+        "                run = Run([key], [block], parent, now)\n"
+        "                parent.children[key] = run\n"
+        "                parent = run\n"
+        "            self.leaves.add(run)\n",
+        _ONE_RUN,
+        "a run for each block",
+    ),
+    (
+        "new blocks without a reference",
+        "            for block in new:\n                self.blocks.share(block)\n",
+        "",
+        _ONE_RUN,
+        "the tree took no reference",
+    ),
+    (
+        "the caller's blocks returned",
+        "        return [*kept, *new]\n",
+        "        return list(blocks[: len(keys)])\n",
+        _KEEPS,
+        "one prefix has one block",
+    ),
+    (
+        "duplicates shared as well",
+        "            for block in new:\n                self.blocks.share(block)\n",
+        "            for block in blocks[: len(keys)]:\n                self.blocks.share(block)\n",
+        _KEEPS,
+        "take what is new only",
+    ),
+    (
+        "a new run that waits nowhere",
+        "            self.leaves.add(run)\n            self.n_blocks",
+        "            self.n_blocks",
+        "test_insert_puts_the_new_run_among_the_leaves",
+        "nothing can ever be evicted",
+    ),
+    (
+        "a whole run evicted for one block",
+        "while leaf.blocks and n_freed < n and self.blocks.references",
+        "while leaf.blocks and self.blocks.references",
+        _END,
+        "take no more of a run",
+    ),
+    (
+        "a run evicted from its beginning",
+        "                self.blocks.free(leaf.blocks.pop())\n                leaf.keys.pop()\n",
+        "                self.blocks.free(leaf.blocks.pop(0))\n                key = leaf.keys.pop(0)\n"
+        "                if leaf.keys:\n"
+        "                    leaf.parent.children[leaf.keys[0]] = leaf.parent.children.pop(key)\n"
+        "                    first = leaf.keys[0]\n",
+        _END,
+        "without its beginning",
+    ),
+    (
+        "the rest of a leaf never evicted again",
+        "        for leaf in left:\n            self.leaves.add(leaf)\n",
+        "",
+        _END,
+        "put it back",
+    ),
+    (
+        "a pinned block of a run evicted",
+        "self.blocks.references(leaf.blocks[-1]) == 1:",
+        "self.blocks.references(leaf.blocks[-1]) >= 1:",
+        _PINNED,
+        "and can go, 1 2 cannot",
+    ),
+    (
+        "a run with a pinned block left whole",
+        "            while leaf.blocks and n_freed < n and self.blocks.references(leaf.blocks[-1]) == 1:",
+        "            if any(self.blocks.references(block) > 1 for block in leaf.blocks):\n"
+        "                left.append(leaf)\n                continue\n"
+        "            while leaf.blocks and n_freed < n:",
+        _PINNED,
+        "stands behind the pinned 2 and can go",
+    ),
+    (
+        "an empty run left in the tree",
+        "            del leaf.parent.children[first]\n",
+        "",
+        _EMPTY,
+        "take it out",
+    ),
+    (
+        "a run that is never a leaf again",
+        "            self.leaves.add(leaf.parent)\n",
+        "",
+        _EMPTY,
+        "1 2 is a leaf once",
+    ),
+    (
+        "more blocks counted as freed than were",
+        "        self.n_blocks -= n_freed\n        return n_freed\n",
+        "        self.n_blocks -= n_freed\n        return n\n",
+        "test_evict_keeps_count_and_refuses_less_than_nothing",
+        "not five",
+    ),
+]
+
+MISTAKES = [
+    {"name": name, "week": 7, "file": "paging/compressed_tree.py", "old": old, "new": new, "test": test, "says": says}
+    for name, old, new, test, says in _PLANTED
+]
