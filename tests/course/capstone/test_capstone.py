@@ -1,30 +1,36 @@
-"""course capstone: one's own engine serves a trace, and the report says whose parts did the work."""
+"""course capstone: one's own engine serves a trace, and the report says whose parts did the work, and how well."""
 
+import re
 import shutil
+from functools import cache
 
 import pytest
 from answers import solve
-from tiny_checkpoints import write_checkpoint
+from capstones import EASY, MACHINE, NO_GOALS, at, work_here, write_load
 from typer.testing import CliRunner
 
-from course.capstone.capstone import Verdict, capstone, draw, in_words
+from course.capstone import run
+from course.capstone.check import Check
+from course.capstone.run import capstone, work
+from course.capstone.settings import Choices
 from course.cli import app
 from course.errors import CourseError
 from course.paths import read, write
-from nanolm.workload import Arrival, all_at_once, save_trace
+from course.registry import registry
 
 SAMPLING = ["SamplingParams.probs", "temperature_probs", "top_k_filter", "top_p_filter"]
-FILTERS = "sampling/filters.py"
-NO_TARGETS = {"ttft_seconds": 1e3, "tpot_seconds": 1e3, "dollars_per_million": 1e9}  # met by everything
+FILTERS, BLOCKS, SCHEDULER = "sampling/filters.py", "paging/blocks.py", "engine/scheduler.py"
 
 
 @pytest.fixture(scope="module")
 def load(tmp_path_factory):
-    """A model and a trace that take no time."""
-    folder = tmp_path_factory.mktemp("capstone")
-    write_checkpoint(folder / "model")
-    save_trace(all_at_once(Arrival(0.0, 4, 5, (n, 20, 30, 40)) for n in range(3, 11)), folder / "trace.jsonl")
-    return folder
+    return write_load(tmp_path_factory.mktemp("capstone"), n=6)
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Workers that are no processes."""
+    monkeypatch.setattr(run, "work", work_here)
 
 
 @pytest.fixture
@@ -35,109 +41,172 @@ def answers(untouched, tmp_path):
     return tmp_path / "answers"
 
 
-def options(load, impl, **changes):
-    return {
-        "impl": str(impl),
-        "model": str(load / "model"),
-        "trace": str(load / "trace.jsonl"),
-        "requests": None,
-        "rate": 0,
-        "engine": {"max_running": 4, "n_blocks": 32},
-        "weight_bits": 32,
-        "temperature": 0.8,
-        "top_k": 50,
-        "top_p": 0.95,
-        "dollars_per_hour": 0.1,
-        "threads": 1,
-        **changes,
-    }
+def with_mistake(answers, file, old, new):
+    solve(answers, file)
+    text = read(answers / file)
+    assert text.count(old) == 1
+    write(answers / file, text.replace(old, new))
+    return str(answers)
+
+
+@cache
+def reference_of(load):
+    return work_here("check", "nanolm", load, Choices(), 60, together=False, **facts(load))
+
+
+def facts(load):
+    return {"machine": vars(MACHINE), "goals": vars(EASY)}
+
+
+def checked(load, impl):
+    return Check.of(
+        work_here("check", str(impl), load, Choices(), 60, together=True, **facts(load)), reference_of(load)
+    )
 
 
 def whose(verdict):
-    return {part["part"]: part["whose"] for part in verdict.parts}
+    return {part["part"]: part["whose"] for part in verdict.check.working_parts}
 
 
-def test_capstone_with_half_of_it_written_says_which_parts_are_whose(load, answers):
-    verdict = capstone(options(load, answers), NO_TARGETS, rounds=1)
+def test_with_some_of_it_written_the_report_says_which_parts_are_whose(load, answers, here):
+    verdict = capstone(str(answers), at(load), Choices(), rounds=1)
     found = whose(verdict)
     assert {name for name, owner in found.items() if owner == "yours"} == set(SAMPLING)
-    others = [part for part in verdict.parts if part["whose"] == "reference"]
+    others = [part for part in verdict.check.working_parts if part["whose"] == "reference"]
     assert others and all(part["why"] == "not written" for part in others)
-    assert (verdict.n_equal, verdict.n_texts) == (8, 8)
-    assert all(part["calls"] > 0 for part in verdict.parts), "a part that did no work is not in the report"
-    said = in_words(verdict)
+    said = " ".join(verdict.in_words())
     assert f"4 of the {len(found)} parts that did the work are yours; the reference stood in" in said
-    assert "8 of 8 texts equal" in said and "All targets are met." in said
+    assert "Written alone, 6 of 6 texts equal the reference's; in a tight cache 18 of 18" in said
+    assert "All goals are met." in said and verdict.passed
 
 
-def test_capstone_with_the_reference_bodies_pasted_is_all_ones_own(load, untouched, tmp_path):
+def test_a_student_of_weeks_1_2_9_and_10_sees_parts_of_each_at_work(load, untouched, tmp_path, here):
+    shutil.copytree(untouched, tmp_path / "answers")
+    solve(tmp_path / "answers", *{exercise.file for exercise in registry() if exercise.week in (1, 2, 9, 10)})
+    check = checked(load, tmp_path / "answers")
+    weeks = {part["number"].split(".")[0] for part in check.own_parts}
+    assert weeks == {"1", "2", "9", "10"}
+    calls = {part["part"]: part["calls"] for part in check.own_parts}
+    assert calls["NanoLM.stream"] == {"alone": 6, "tight": 0, "chosen": 0, "plan": 0}
+    assert calls["decode_step_time"]["plan"] and calls["KVCache.attend"]["tight"]
+
+
+def test_with_everything_written_all_is_one_s_own_and_texts_are_compared_whatever_is_chosen(
+    load, untouched, tmp_path, here
+):
     shutil.copytree(untouched, tmp_path / "answers")
     solve(tmp_path / "answers")
-    verdict = capstone(options(load, tmp_path / "answers"), NO_TARGETS, rounds=1)
-    assert set(whose(verdict).values()) == {"yours"}
-    assert set(SAMPLING) <= set(whose(verdict))
-    assert f"All {len(verdict.parts)} parts that did the work are yours." in in_words(verdict)
-    assert verdict.n_equal == 8
+    choices = {"slots": 4, "cache_kind": "int8", "draft": "prompt-lookup", "weight_bits": 8}
+    verdict = capstone(str(tmp_path / "answers"), at(load), Choices(**choices), rounds=1)
+    found = whose(verdict)
+    assert set(found.values()) == {"yours"}
+    # Of weeks 4, 5, 6 and 7, with a tight cache, codes and drafts:
+    parts = {"Scheduler.preempt", "RadixCache.evict", "BlockTable.fork", "Int8KVCache.update", "quantize"}
+    assert parts | {"prompt_lookup", "speculative_round", "verify_draft", *SAMPLING} <= set(found)
+    assert verdict.check.equal == {"alone": (6, 6), "tight": (18, 18), "chosen": (6, 6)}
+    assert f"All {len(found)} parts that did the work are yours." in verdict.in_words()[0]
 
 
-def test_capstone_finds_texts_that_a_wrong_part_has_changed(load, answers):
-    wrong = read(answers / FILTERS).replace("kept = probs.scatter(-1, order[..., k:], 0.0)", "kept = probs.flip(-1)")
-    write(answers / FILTERS, wrong)
-    verdict = capstone(options(load, answers), NO_TARGETS, rounds=1)
-    assert not verdict.is_right
-    assert "a part is wrong, so the speed counts for nothing" in in_words(verdict)
+def test_with_nothing_written_there_is_no_verdict_and_the_reference_serves_alone(load, untouched, here, monkeypatch):
+    tasks = []
+    monkeypatch.setattr(run, "work", lambda *asked, **options: tasks.append(asked[:2]) or work_here(*asked, **options))
+    verdict = capstone(str(untouched), at(load), Choices(), rounds=2)
+    assert [impl for task, impl in tasks if task == "serve"] == ["nanolm"] * 2
+    said = " ".join(verdict.in_words())
+    assert "is yours: this was the reference with your choices, so there is no verdict and no score." in said
+    assert "goals are met" not in said and "Score" not in said and not verdict.passed
 
 
-def test_capstone_says_where_a_part_broke(load, answers):
-    broken = read(answers / FILTERS).replace("    check_top_k(k)\n    if k >=", "    1 / 0\n    if k >=")
-    write(answers / FILTERS, broken)
+def test_the_reference_asked_for_by_name_has_no_verdict_either(load, here):
+    assert not capstone("nanolm", at(load), Choices(), rounds=1).has_verdict
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "where", "suspect"),
+    [
+        (FILTERS, "kept = probs.scatter(-1, order[..., k:], 0.0)", "kept = probs.flip(-1)", "even alone", "3.2"),
+        (BLOCKS, "blocks[p // size] * size + p % size", "p", "together in a tight cache", "6.5"),
+        (BLOCKS, "copies.append((shared, own))", "copies.append((own, shared))", "together in a tight cache", "6.5"),
+        (BLOCKS, "            self.allocator.free(shared)\n", "", "together in a tight cache", "6.5"),
+    ],
+)
+def test_a_wrong_part_is_found_where_it_first_goes_wrong(load, answers, here, file, old, new, where, suspect):
+    check = checked(load, with_mistake(answers, file, old, new))
+    assert not check.is_right and suspect in check.suspects
+    assert f"A part is wrong {where}, so the speed counts for nothing. Look first at" in check.in_words()
+
+
+def test_a_block_that_is_never_given_back_is_counted(load, answers, here):
+    check = checked(load, with_mistake(answers, BLOCKS, "            self.allocator.free(shared)\n", ""))
+    assert check.n_leaked > 0 and all(n == of for n, of in check.equal.values())
+    assert f"Of the tight cache {check.n_leaked} blocks were never given back." in check.in_words()
+
+
+def test_a_rule_that_changes_no_text_is_left_to_the_tests_and_the_report_says_so(load, answers, here):
+    late = "self.waiting.appendleft(request)", "self.waiting.append(request)"
+    check = checked(load, with_mistake(answers, SCHEDULER, *late))
+    assert check.is_right and "Rules that change no text, such as whose turn it is, are checked by" in check.in_words()
+
+
+def test_an_engine_that_runs_on_and_writes_nothing_is_stopped(load, answers, here):
+    kept = "        self.running.remove(request)\n        self._forget_blocks(request)"
+    impl = with_mistake(
+        answers, SCHEDULER, kept, "        self.running.remove(request)\n        request.n_computed = 0"
+    )
+    with pytest.raises(CourseError, match=r"passes in a row brought nobody a token|come first"):
+        checked(load, impl)
+
+
+def test_a_planning_function_that_is_wrong_is_shown_beside_the_reference_s_and_moves_no_goal(load, answers, here):
+    impl = with_mistake(answers, "budget/pricing.py", "step_seconds / batch_size * 1e6", "step_seconds * 1e6")
+    verdict = capstone(impl, at(load, NO_GOALS), Choices(), rounds=1)
+    (wrong,) = [line for line in verdict.check.plan if line[1] != line[2]]
+    assert wrong == (wrong[0], "0.444 $ a million, at 1,000 tokens/s", "0.028 $ a million, at 1,000 tokens/s")
+    assert verdict.at.goals == at(load, NO_GOALS).goals
+
+
+def test_a_part_that_breaks_is_named_with_its_place(load, answers):
+    impl = with_mistake(answers, FILTERS, "    check_top_k(k)\n    if k >=", "    1 / 0\n    if k >=")
     with pytest.raises(CourseError) as error:
-        capstone(options(load, answers), NO_TARGETS, rounds=1)
-    assert "ZeroDivisionError" in str(error.value)
+        work("serve", impl, load, Choices(), 60)  # in a process of its own
+    assert "ZeroDivisionError" in str(error.value) and "raised in your top_k_filter, exercise 3.2" in str(error.value)
     assert f"({FILTERS}, line" in str(error.value) and "in top_k_filter" in str(error.value)
 
 
 @pytest.mark.slow  # waits for the time limit
-def test_capstone_ends_a_part_that_loops_for_ever(load, answers):
-    endless = read(answers / FILTERS).replace("    check_top_k(k)\n    if k >=", "    while True: pass\n    if k >=")
-    write(answers / FILTERS, endless)
+def test_a_part_that_loops_for_ever_is_ended(load, answers):
+    impl = with_mistake(answers, FILTERS, "    check_top_k(k)\n    if k >=", "    while True: pass\n    if k >=")
     with pytest.raises(CourseError, match="not done after 60 seconds"):
-        capstone(options(load, answers), NO_TARGETS, rounds=1, seconds=60)
+        work("serve", impl, load, Choices(), 60)
 
 
-def test_the_command_with_nothing_written_says_so_and_exits_with_1_when_a_target_is_missed(load, untouched):
-    arguments = ["--impl", untouched, "--model", load / "model", "--trace", load / "trace.jsonl", "--rate", 0]
-    arguments += ["--rounds", 1, "--threads", 1, "--ttft-ms", 1e-6, "--plot", load / "plot.png"]
+def test_the_command_prints_goals_parts_and_verdict_and_exits_with_1_when_there_is_none(
+    load, untouched, tmp_path, here
+):
+    arguments = ["--impl", untouched, "--model", load.model, "--trace", load.trace, "--rate", 0, "--rounds", 1]
+    arguments += ["--plot", tmp_path / "plot.png"]
     result = CliRunner().invoke(app, ["capstone", *map(str, arguments)])
     assert result.exit_code == 1, result.output
-    assert "None of the " in result.stdout, "with nothing written it was the reference against itself"
-    assert "missed" in result.stdout and "Missed: first token" in result.stdout
-    assert (load / "plot.png").read_bytes().startswith(b"\x89PNG")
+    for part in ("bare passes of", "Capacity:", "Goal: next token", "The parts that did the work", "no verdict"):
+        assert part in result.stdout
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_texts_are_compared_with_all_requests_at_once_so_that_the_clock_cannot_change_them(load, untouched):
-    # The load comes 200 a second; what runs together then depends on the machine. Of nothing written all must be equal.
-    choices = {"max_running": 4, "n_blocks": 32, "cache_kind": "int8", "draft": "prompt-lookup"}
-    verdict = capstone(options(load, untouched, rate=200, engine=choices, weight_bits=8), NO_TARGETS, rounds=1)
-    assert (verdict.n_equal, verdict.n_texts) == (8, 8)
+def test_the_command_s_goals_alone_serve_nothing(load, here, monkeypatch):
+    monkeypatch.setattr(run, "capstone", lambda *_: pytest.fail("it served"))
+    result = CliRunner().invoke(app, ["capstone", "--goals", "--model", load.model, "--trace", load.trace])
+    assert result.exit_code == 0 and re.search(r"Load: .* a second, .* (4|5)\d% of the capacity", result.stdout)
 
 
-def test_a_verdict_says_when_its_times_mean_little():
-    slow = {"ttft_seconds": 0.2, "tpot_seconds": 0.01, "dollars_per_million": 0.5, "tokens_per_second": 100.0}
-    fast = slow | {"tokens_per_second": 130.0}
-    once = Verdict(fast, slow, NO_TARGETS, n_equal=8, n_texts=8, parts=[], rounds=1)
-    assert "1.30 times the reference's. The same code ran twice" in in_words(once)
-    assert "One round shows little" in in_words(once)
-    own = {"number": "3.1", "part": "temperature_probs", "whose": "yours", "why": "", "calls": 1}
-    three = Verdict(fast, slow, NO_TARGETS, n_equal=8, n_texts=8, parts=[own], rounds=3)
-    assert "The same code" not in in_words(three) and "One round" not in in_words(three)
+@pytest.mark.parametrize(
+    ("option", "complaint"),
+    [("--weight-bits 7", "must be 32 or 8"), ("--cache-kind int4", "float or int8"), ("--reserve 1", "below 1")],
+)
+def test_a_choice_that_there_is_not_is_refused(option, complaint):
+    result = CliRunner().invoke(app, ["capstone", *option.split()])
+    assert result.exit_code and complaint in str(result.exception)
 
 
-def test_a_verdict_compares_each_measure_with_its_target(tmp_path):
-    figures = {"ttft_seconds": 0.2, "tpot_seconds": 0.01, "dollars_per_million": 0.5, "tokens_per_second": 100.0}
-    targets = {"ttft_seconds": 0.3, "tpot_seconds": 0.01, "dollars_per_million": 0.4}
-    verdict = Verdict(figures, figures, targets, n_equal=57, n_texts=64, parts=[], rounds=3)
-    assert verdict.met == {"ttft_seconds": True, "tpot_seconds": True, "dollars_per_million": False}
-    assert not verdict.is_right, "57 of 64 are 89 %, below the nine tenths that near ties explain"
-    draw(verdict, tmp_path / "plot.svg")
-    assert "share of the target" in read(tmp_path / "plot.svg") or (tmp_path / "plot.svg").stat().st_size > 1000
+def test_a_trace_that_is_not_there_is_no_traceback():
+    result = CliRunner().invoke(app, ["capstone", "--trace", "nowhere.jsonl"])
+    assert "the trace cannot be read" in str(result.exception)

@@ -1,0 +1,147 @@
+"""What this machine can do with a model: the seconds of three bare passes, without an engine around them.
+
+The passes are the reference's, over one model in its own numbers, whatever a student chose: they know nothing of
+slots, caches, quantization or drafts. All goals are multiples of them (`goals`).
+"""
+
+import contextlib
+import datetime
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from nanolm.machine import cache_folder, processor_name
+
+SIXTEEN = 16  # requests in the pass that the goals count in
+_PAST, _PROMPT = 96, 128  # positions cached before a decode pass; tokens of a prompt
+_LEAST_ROUNDS, _MOST_ROUNDS, _SECONDS = 5, 40, 2.0
+_STEADY = 1.25  # quartiles further apart than this factor: something else ran
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One machine as a capstone sees it: medians of seconds.
+
+    Attributes:
+        name, processor, threads, torch, model: what was measured, and with what.
+        date: when.
+        one: a pass that writes for one request, with 96 positions cached.
+        sixteen: the same for sixteen requests.
+        prompt_token: a 128th of a pass over a prompt of 128 tokens.
+        spread: upper over lower quartile of `sixteen`; near 1 the machine was quiet.
+    """
+
+    name: str
+    processor: str
+    threads: int
+    torch: str
+    model: str
+    date: str
+    one: float
+    sixteen: float
+    prompt_token: float
+    spread: float
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the rounds agreed well enough to keep the figures."""
+        return self.spread < _STEADY
+
+    def capacity(self, n_prompt_tokens: float, n_answer_tokens: float) -> float:
+        """Return the tokens a second that bare passes of sixteen would write, if answers and prompts are so long.
+
+        A token costs its sixteenth of a pass and its share of the prompt that it answers.
+        """
+        return 1 / (self.sixteen / SIXTEEN + self.prompt_token * n_prompt_tokens / n_answer_tokens)
+
+
+def bare_passes(model: Any) -> dict[str, Callable[[], object]]:
+    """Return the three passes, to be timed; each can be run as often as one likes."""
+    import torch
+
+    def ready(n_rows: int, n_tokens: int, past: int) -> Callable[[], object]:
+        cache = model.new_cache(n_rows, past + n_tokens)
+        tokens = torch.zeros(n_rows, n_tokens, dtype=torch.long)
+        with torch.inference_mode():
+            if past:
+                model(torch.zeros(n_rows, past, dtype=torch.long), cache, 1)
+                cache.advance(past)
+        return torch.inference_mode()(lambda: model(tokens, cache, 1))
+
+    return {"one": ready(1, 1, _PAST), "sixteen": ready(SIXTEEN, 1, _PAST), "prompt": ready(1, _PROMPT, 0)}
+
+
+def seconds_of_passes(model: Any, most_seconds: float = _SECONDS) -> dict[str, list[float]]:
+    """Return the seconds of each bare pass, in rounds in which each has one turn: at least five, more if they fit."""
+    passes = bare_passes(model)
+    seconds: dict[str, list[float]] = {name: [] for name in passes}
+    started = time.perf_counter()
+    for round_number in range(1 + _MOST_ROUNDS):
+        if round_number > _LEAST_ROUNDS and time.perf_counter() - started > most_seconds:
+            break
+        for name, call in passes.items():
+            start = time.perf_counter()
+            call()
+            if round_number:  # the first does not count
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def measure(model: Any, name: str, threads: int) -> Machine:
+    """Return the machine as it is now."""
+    seconds = seconds_of_passes(model)
+    lower, _, upper = statistics.quantiles(seconds["sixteen"], n=4, method="inclusive")
+    middle = {key: statistics.median(values) for key, values in seconds.items()}
+    return Machine(
+        **identity(name, threads),
+        date=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+        one=middle["one"],
+        sixteen=middle["sixteen"],
+        prompt_token=middle["prompt"] / _PROMPT,
+        spread=upper / lower,
+    )
+
+
+def identity(model: str, threads: int) -> dict[str, Any]:
+    """Return what a stored measurement must agree with."""
+    import torch
+
+    return {
+        "name": platform.node(),
+        "processor": processor_name(),
+        "threads": threads,
+        "torch": torch.__version__,
+        "model": model,
+    }
+
+
+def stored(model: str, threads: int) -> Machine | None:
+    """Return what was measured here before, with the same model, threads and torch; None if nothing was."""
+    try:
+        values = json.loads(_file(model, threads).read_text(encoding="utf-8"))
+        if set(values) != {field.name for field in fields(Machine)}:
+            return None
+        found = Machine(**values)
+    except (OSError, ValueError, TypeError):
+        return None
+    same = all(getattr(found, name) == value for name, value in identity(model, threads).items())
+    return found if same and found.one > 0 and found.sixteen > 0 and found.prompt_token > 0 else None
+
+
+def keep(machine: Machine) -> None:
+    """Store a measurement beside those of `nanolm.machine`, unless the machine was busy or the folder is locked."""
+    if machine.is_steady:
+        with contextlib.suppress(OSError):
+            file = _file(machine.model, machine.threads)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(asdict(machine), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _file(model: str, threads: int) -> Path:
+    plain = "".join(letter if letter.isalnum() else "-" for letter in Path(model).name)
+    return cache_folder() / f"capstone-{plain}-{threads}.json"

@@ -1,0 +1,1 @@
+"""Capstones of a class: one file each to hand in, served again under one load, and ranked."""
