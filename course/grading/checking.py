@@ -13,8 +13,7 @@ from ..text.source import parse, python_of
 from .assembly import YOURS, Part, assembled
 from .failing import failing_call
 from .implementation import Notebook
-from .marks import earned, points
-from .outcomes import Outcome, knows_little
+from .outcomes import Outcome, earned, knows_little, points
 from .overlay import is_engine
 from .runner import run_exercises
 from .stand_in import needs, unwritten
