@@ -61,6 +61,15 @@ def test_schedule_shares_what_is_left_among_prompts_in_order(impl):
     assert shown(scheduler.schedule()) == "p6 q4", "prompt_shares says how many tokens each may run"
 
 
+def test_schedule_runs_prompts_in_order_where_the_scheduler_is_not_fair(impl):
+    # p has 18 tokens left, q 8. By turns it would be p5 q5.
+    scheduler = made(impl, n_blocks=30, max_tokens_per_step=10)
+    in_its_prompt(scheduler, "p", 20, 2), in_its_prompt(scheduler, "q", 12, 4)
+    said = shown(scheduler.schedule())
+    assert sorted(said.split()) != ["p5", "q5"], "max_overtakes is 0, and the prompts shared as if it were not: fair=…"
+    assert said == "p10", "max_overtakes is 0, so prompts run in order of admission"
+
+
 def test_schedule_lets_prompt_shares_decide_where_the_scheduler_is_fair(impl):
     scheduler = made(impl, n_blocks=30, max_tokens_per_step=8, max_overtakes=4)
     in_its_prompt(scheduler, "p", 40, 2), in_its_prompt(scheduler, "q", 6, 3)

@@ -52,6 +52,13 @@ _PLANTED = [
         "half for the oldest",
     ),
     (
+        "prompts by turns although the scheduler is not fair",
+        "fair=self.max_overtakes > 0",
+        "fair=True",
+        "test_schedule_runs_prompts_in_order_where_the_scheduler_is_not_fair",
+        "as if it were not",
+    ),
+    (
         "a newcomer that gets its tokens twice",
         " and request not in plan.admitted]",
         "]",

@@ -313,6 +313,12 @@ def test_speculative_speedup_refuses_a_negative_cost(impl):
     assert_refuses("draft_cost", impl.speculative_speedup, 0.5, 4, -0.1)
 
 
+@pytest.mark.exercise("speculative_speedup")
+def test_speculative_speedup_refuses_a_cost_that_is_no_number(impl):
+    # NaN is neither below 0 nor above: `draft_cost < 0` lets it through.
+    assert_refuses("draft_cost", impl.speculative_speedup, 0.5, 4, math.nan)
+
+
 @pytest.mark.exercise("best_gamma")
 @pytest.mark.parametrize(
     ("alpha", "gamma", "speedup"), [(0.6, 4, 1.92), (0.8, 8, 3.09), (0.9, 13, 4.67)]
@@ -378,6 +384,41 @@ def test_verify_draft_stops_at_the_first_rejection(impl):
     assert list(new) == [0], (
         f"after a rejection the later drafted tokens continue another text; got {list(new)}, expected [0]"
     )
+
+
+@pytest.mark.exercise("verify_draft")
+def test_verify_draft_has_output_distribution_p_at_its_first_token(impl):
+    # The draft draws from Q; whatever is decided then, the first token of a round is distributed as P.
+    target = torch.stack([P, P])
+
+    def run(rng):
+        return impl.verify_draft(target, Q[None], [rng.categorical(Q)], rng)[0]
+
+    new = exact_distribution(run)
+    actual = vector(*(new.get(token, 0.0) for token in range(4)))
+    assert close(actual, P), f"{name_the_mistake(actual, P, Q)}. Comes out as {actual.tolist()}, p is {P.tolist()}"
+
+
+@pytest.mark.exercise("verify_draft")
+def test_verify_draft_enumerated_has_the_joint_distribution_of_the_target(impl):
+    def run(rng):
+        drafted = [rng.categorical(DRAFT_TABLE[0])]
+        drafted += [rng.categorical(DRAFT_TABLE[drafted[0]])]
+        draft = DRAFT_TABLE[[0, drafted[0]]]
+        new = list(impl.verify_draft(TARGET_TABLE[[0, *drafted]], draft, drafted, rng))
+        while len(new) < 3:  # a rejection ended the round; the target writes on alone
+            new.append(rng.categorical(TARGET_TABLE[new[-1]]))
+        return tuple(new)
+
+    actual = exact_distribution(run)
+    for text in product(range(4), repeat=3):
+        expected = math.prod(
+            TARGET_TABLE[before, token].item() for before, token in zip((0, *text[:2]), text, strict=True)
+        )
+        assert abs(actual.get(text, 0.0) - expected) < 1e-12, (
+            f"two drafted tokens, every outcome followed: text {text} comes out with probability "
+            f"{actual.get(text, 0.0):.6f}, the target alone writes it with {expected:.6f}"
+        )
 
 
 @pytest.mark.exercise("verify_draft")
@@ -533,6 +574,17 @@ def test_speculative_generate_ends_at_an_end_token_inside_the_draft(impl):
     tokens, stats = impl.speculative_generate(TableReader(cycle), TableDraft(cycle), [0], 12, 4, Rng(1), end_tokens=[2])
     assert tokens == [1, 2], f"2 ends the text and is its last token; got {tokens}"
     assert stats.new_tokens == 2, "only what goes into the text counts as written: stats.count(done, len(new))"
+
+
+@pytest.mark.exercise("speculative_generate")
+def test_speculative_generate_goes_on_behind_an_end_token_of_the_prompt(impl):
+    # 2 stands in the prompt; 0, 1 and then another 2 are written, in two rounds.
+    cycle = one_hot_rows(1, 2, 3, 0)
+    tokens, _ = impl.speculative_generate(TableReader(cycle), TableDraft(cycle), [2, 3], 12, 1, Rng(1), end_tokens=[2])
+    assert tokens == [0, 1, 2], (
+        f"the prompt [2, 3] has an end token, 2, and that ends nothing: only one that was written does. Expected "
+        f"[0, 1, 2], got {tokens}"
+    )
 
 
 @pytest.mark.exercise("speculative_generate")
