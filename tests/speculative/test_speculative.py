@@ -605,8 +605,8 @@ class OneRound(TableDraft):
     def propose(self, text, gamma, rng):
         self.n_rounds += 1
         assert self.n_rounds == 1, (
-            "it went on behind an end token: 2 ends the text and is its last token, though it stands in the middle of the "
-            f"first round; another round began, after {text}"
+            "it went on behind an end token: 2 ends the text and is its last token, though it stands in the middle of "
+            f"the first round; another round began, after {text}"
         )
         return super().propose(text, gamma, rng)
 
