@@ -327,10 +327,12 @@ def test_slot_mapping_of_a_scattered_table(impl):
     table = table_of(impl, 0)[1]
     table.blocks, table.length = [7, 2, 5, 0], 14
     slots = table.slot_mapping(0, 10)
+    assert len(slots) != 11, "stop is not included: positions 0 to 9 are 10 slots, got 11"
     assert slots != [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], "a position is not a slot: go through the table"
     assert slots[:2] != [28, 8], "// and % are swapped: position p lies in block p // block_size, at p % block_size"
     assert slots[0] != 7, "a block has block_size slots: its first one is its number times block_size"
     assert slots == [28, 29, 30, 31, 8, 9, 10, 11, 20, 21]
+    assert table.slot_mapping(3, 5) != [31, 8, 9], "stop is not included: positions 3 and 4 are 2 slots, got 3"
     assert table.slot_mapping(3, 5) == [31, 8], "start is the first position wanted and stop the first that is not"
     assert table.slot_mapping(4, 4) == [], "no positions, no slots"
 
@@ -356,13 +358,14 @@ def test_slot_mapping_refuses_positions_that_are_not_reserved(impl, start, stop)
 def test_fork_shares_every_block_and_copies_none(impl):
     allocator, table = table_of(impl, 6)
     twin = table.fork()
+    assert twin.allocator is allocator, "the twin has a pool of its own (a deep copy?): share the allocator"
     assert twin.blocks == table.blocks, "a fork reads the same blocks; that is why it costs nothing"
     assert allocator.n_used == 2, "a fork takes no block of its own before it writes"
     assert [allocator.references(block) for block in table.blocks] == [2, 2], (
         "each block has one more holder: without counting it, the first of the two to end frees the other's blocks"
     )
-    assert (twin.length, twin.block_size) == (6, 4)
-    assert twin.allocator is allocator
+    assert twin.length == 6, f"the twin has all positions of its original, so its length is 6, not {twin.length}"
+    assert twin.block_size == 4, f"the twin has blocks of 4 too, not of {twin.block_size}"
 
 
 @FORK

@@ -416,6 +416,46 @@ _PLANTED = [
         "test_a_draft_goes_on_behind_what_was_kept",
         "what was refused",
     ),
+    (
+        "paging/blocks.py",
+        "stop among the positions",
+        "for p in range(start, stop)]",
+        "for p in range(start, stop + 1)]",
+        _SLOTS,
+        "stop is not included",
+    ),
+    (
+        "paging/blocks.py",
+        "a fork with a pool of its own",
+        "twin = BlockTable(self.allocator, self.block_size)",
+        'twin = BlockTable(__import__("copy").deepcopy(self.allocator), self.block_size)',
+        _FORK,
+        "has a pool of its own",
+    ),
+    (
+        "paging/blocks.py",
+        "a fork without a length",
+        "twin.blocks, twin.length = list(self.blocks), self.length",
+        "twin.blocks = list(self.blocks)",
+        _FORK,
+        "its length is 6, not 0",
+    ),
+    (
+        "engine/scheduler.py",
+        "a newcomer missing among the admitted",
+        "            plan.admitted.append(request)\n",
+        "",
+        _ORDER,
+        "is entered in plan.admitted",
+    ),
+    (
+        "engine/scheduler.py",
+        "newcomers without a budget",
+        "self.max_running and budget > 0:",
+        "self.max_running and (budget > 0 or not self.running):",
+        "test_admit_without_budget_admits_nobody",
+        "so nobody is admitted",
+    ),
 ]
 
 MISTAKES = [
