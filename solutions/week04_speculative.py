@@ -683,7 +683,7 @@ for t in tqdm(unending, desc="temperatures", leave=False):
     }
 for t in unending:
     print(f"temperature {t}: speed-up " + ", ".join(f"γ {g}: {measured[t][g]:.2f}" for g in tried))
-    print(f"  γ 3: {which_is_faster(seconds_of[t], 'γ 3', 'γ 0')}")
+    print(f"  {which_is_faster(seconds_of[t], 'γ 3', 'γ 0')}")
 
 # %%
 v = {g: fastest_pass[g + 1] / fastest_pass[1] for g in tried}
