@@ -171,8 +171,15 @@ def test_merge_brings_both_states_to_the_larger_maximum(impl, larger_first):
         "no rescaling: whichever state has the smaller maximum, first or second, shrinks by exp(its - the larger)"
     )
     assert found != (2.0, 7.5), "the denominator is not rescaled: `total` belongs to the maximum as well"
+    assert found != (1.5, 9.0), "the numerator is not rescaled: `weighted` belongs to the maximum as well"
+    assert found != (3.0, 12.0), (
+        "the rescaling is upside down: sums shrink by exp(their maximum - the larger), they do not grow"
+    )
+    assert found != (3.0, 15.0), (
+        "the smaller maximum was taken: relative to it the weights grow, and those of large scores overflow"
+    )
     assert found == (1.5, 7.5), f"total and weighted must be 1.5 and 7.5; got {found}"
-    assert math.isclose(state.maximum.item(), LN2)
+    assert math.isclose(state.maximum.item(), LN2), f"the larger maximum is ln 2 = 0.693; got {state.maximum.item()}"
 
 
 @pytest.mark.exercise("merge")
@@ -197,7 +204,8 @@ def test_merge_of_parts_in_any_order_is_one_softmax(impl, sizes, order, seed):
     scores, values = random(3, C, seed=seed) * 20, random(C, 4, seed=seed + 1)
     states = [state_of(s, v) for s, v in zip(scores.split(sizes, -1), values.split(sizes, -2), strict=True)]
     order.shuffle(states)
-    assert close(reduce(impl.merge, states).result(), torch.softmax(scores, -1) @ values)
+    off = (reduce(impl.merge, states).result() - torch.softmax(scores, -1) @ values).abs().max().item()
+    assert off <= 1e-12, f"parts of {sizes} keys, merged pair by pair in some order: off by {off:.2g}"
 
 
 @pytest.mark.exercise("merge")

@@ -114,6 +114,20 @@ _MISTAKES = [
         "row 1: it sees more or less than its own 4 positions",
     ),
     (
+        "a merge upside down",
+        "first, second = (one.maximum - shift).exp(), (other.maximum - shift).exp()",
+        "first, second = (shift - one.maximum).exp(), (shift - other.maximum).exp()",
+        "test_merge_brings_both_states_to_the_larger_maximum",
+        "the rescaling is upside down",
+    ),
+    (
+        "a merge to the smaller maximum",
+        "maximum = torch.maximum(one.maximum, other.maximum)",
+        "maximum = torch.minimum(one.maximum, other.maximum)",
+        "test_merge_brings_both_states_to_the_larger_maximum",
+        "the smaller maximum was taken",
+    ),
+    (
         "bytes of scores that are no whole number",
         "return math.ceil(batch_size * n_heads * n_tokens**2 * bits / 8)",
         "return batch_size * n_heads * n_tokens**2 * bits / 8",

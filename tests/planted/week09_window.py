@@ -61,4 +61,18 @@ MISTAKES = [
         "says": says,
     }
     for name, file, old, new, test, says in _MISTAKES
+] + [
+    {
+        "name": f"window, bytes with {name}",
+        "week": 9,
+        "file": "budget/cache_sizes.py",
+        "old": "return sum(kv_cache_bytes(one_layer, n, batch_size, kv_bits) for n in n_kept)",
+        "new": f"return sum(kv_cache_bytes(one_layer, n{arguments}) for n in n_kept)",
+        "test": "test_windowed_cache_bytes_of_a_hybrid_add_up_layer_by_layer",
+        "says": says,
+    }
+    for name, arguments, says in (
+        ("no batch", ", 1, kv_bits", "batch forgotten"),
+        ("no bits", ", batch_size", "kv_bits forgotten"),
+    )
 ]
