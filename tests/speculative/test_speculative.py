@@ -137,7 +137,7 @@ def name_the_mistake(actual, p, q):
         "on rejection it draws from q again: draw from the residual": kept + (1 - kept.sum()) * q,
     }
     for mistake, result in suspects.items():
-        if close(actual, result, 1e-9):
+        if close(actual, result, 1e-6):
             return mistake
     return "the accepted and the resampled mass do not add up to p"
 
@@ -381,8 +381,8 @@ def test_verify_draft_adds_a_bonus_token_when_all_are_kept(impl):
     assert new != [1, 2], "no bonus token: the target's last row is one more distribution, already paid for"
     assert new != [1, 1], "the second drafted token was held against row 0 of target_probs: drafted[i] goes with row i"
     row = {1: "row 0 of target_probs", 2: "row 1 of target_probs", 0: "the draft's last row"}
-    assert new[:2] != [1, 2] or new[2:] == [3], (
-        f"both were kept, and the bonus token was drawn from {row.get(new[2])}: it comes from the target's last row, "
+    assert new[:2] != [1, 2] or len(new) != 3 or new[2] == 3, (
+        f"both were kept, and the bonus token was drawn from {row[new[2]]}: it comes from the target's last row, "
         f"target_probs[len(drafted)]. Expected [1, 2, 3], got {new}"
     )
     assert new == [1, 2, 3], f"the drafted 1 and 2 are kept for certain, and 3 is the bonus; got {new}"
@@ -421,7 +421,9 @@ def test_verify_draft_has_output_distribution_p_at_its_first_token(impl):
 
     new = exact_distribution(run)
     actual = vector(*(new.get(token, 0.0) for token in range(4)))
-    assert close(actual, P), f"{name_the_mistake(actual, P, Q)}. Comes out as {actual.tolist()}, p is {P.tolist()}"
+    assert close(actual, P, 1e-6), (
+        f"{name_the_mistake(actual, P, Q)}. Comes out as {actual.tolist()}, p is {P.tolist()}"
+    )
 
 
 @pytest.mark.exercise("verify_draft")
@@ -440,7 +442,7 @@ def test_verify_draft_enumerated_has_the_joint_distribution_of_the_target(impl):
         expected = math.prod(
             TARGET_TABLE[before, token].item() for before, token in zip((0, *text[:2]), text, strict=True)
         )
-        assert abs(actual.get(text, 0.0) - expected) < 1e-12, (
+        assert abs(actual.get(text, 0.0) - expected) < 1e-6, (
             f"two drafted tokens, every outcome followed: text {text} comes out with probability "
             f"{actual.get(text, 0.0):.6f}, the target alone writes it with {expected:.6f}"
         )
