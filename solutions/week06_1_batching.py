@@ -617,8 +617,8 @@ figures.show(
 
 # %% [markdown]
 # The simulators leave out that prompts take time too, and that in a static batch they are padded to the longest, and so
-# are the caches. How much longer that has made the answers on your machine, and whose most, the last lines under the
-# table say.
+# are the caches. How far the measured answers are from the simulated ones on your machine, and which way of serving is
+# furthest off, the last lines under the table say.
 #
 # Look at the columns of the table one by one. **First token:** in the engine a newcomer joins the next pass. In a
 # static batch it waits for the end of a batch that began before it came. **Between tokens:** one at a time nobody

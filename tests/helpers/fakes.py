@@ -47,7 +47,8 @@ class TableReader:
         return self.table[self.read[-last:]]
 
     def truncate(self, length: int) -> None:
-        assert 0 <= length <= len(self.read), (
+        assert length >= 0, f"truncate({length}): {self} cannot keep fewer than 0 tokens"
+        assert length <= len(self.read), (
             f"truncate({length}), but {self} has read only {len(self.read)} tokens: {self._at_most}"
         )
         del self.read[length:]
