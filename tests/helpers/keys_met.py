@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 class KeysMet(TorchDispatchMode):
     """with KeysMet() as met: …; then met.most is the length of the longest axis that one operation of torch reduced.
 
-    Axes are those of sums, maxima, softmaxes and matrix products; of torch's own attention it is that of the keys.
+    Axes are those of sums, maxima, softmaxes and matrix products of floats; of torch's own attention that of the keys.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class KeysMet(TorchDispatchMode):
             self.most = max(self.most, args[1].shape[-2])
         elif name in ("mm", "bmm", "mv", "dot"):
             self.most = max(self.most, args[0].shape[-1])
-        elif name in ("sum", "amax", "max", "mean", "logsumexp", "_softmax", "cumsum"):
+        elif name in ("sum", "amax", "max", "mean", "logsumexp", "_softmax", "cumsum") and args[0].is_floating_point():
             self.most = max(self.most, *self._reduced(*args))
         return function(*args, **(kwargs or {}))
 

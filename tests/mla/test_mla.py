@@ -487,6 +487,7 @@ def by_hand(
     k_theta=THETA,
     k_positions=None,
     heads_first=False,
+    q_by_head=False,
 ):
     """The layer's output by the formulas; the arguments after `offset` plant mistakes."""
     T, C, R = x.shape[1], layer.latent.kv_latent_dim, layer.latent.rotary_dim
@@ -496,7 +497,10 @@ def by_hand(
         q = x @ layer.q.weight.T
     q = q.reshape(B, N, T, H + R) if heads_first else q.view(B, T, N, H + R).transpose(1, 2)
     k_offset, q_offset = (offset if given is None else given for given in (k_offset, q_offset))
-    q_rotary = rotate(q[..., H:], range(q_offset, q_offset + T), q_theta)
+    if q_by_head:
+        q_rotary = rotate(q[..., H:].transpose(1, 2), range(offset, offset + N), q_theta).transpose(1, 2)
+    else:
+        q_rotary = rotate(q[..., H:], range(q_offset, q_offset + T), q_theta)
     down = x @ layer.down.weight.T
     latents = rms_norm(down[..., :C], layer.norm.weight) if norm else down[..., :C]
     rotary_keys = down[..., C:]
@@ -545,6 +549,8 @@ def test_forward_of_latent_attention_equals_the_formulas(layer, T, S):
         "head dimension belongs before T, (B, 1, T, R)": by_hand(*arguments, turn_keys=0),
         BEFORE_T: by_hand(*arguments, k_positions=[S - T] * T),
         HEADS_SECOND: by_hand(*arguments, heads_first=True),
+        "the queries' heads were turned by their number, not by position: put the head dimension before T, "
+        "(B, N, T, R), and then rotate": by_hand(*arguments, q_by_head=True),
         "the rotary key is rotated twice": by_hand(*arguments, turn_keys=2),
         "the heads were not put side by side: (B, N, T, U) becomes (B, T, N, U) before (B, T, N·U)": by_hand(
             *arguments, side_by_side=False

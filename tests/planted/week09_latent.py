@@ -48,6 +48,14 @@ _MISTAKES = [
         "view(B, N, T, H + R) mixes positions and heads",
     ),
     ("the head dimension behind T", "layer", KEYS, KEYS_BEHIND, FORMULAS, "put the head dimension before T"),
+    (
+        "the head dimension of queries behind T",
+        "layer",
+        "apply_rope(q_rotary, offset, self.theta)",
+        "apply_rope(q_rotary.transpose(1, 2), offset, self.theta).transpose(1, 2)",
+        FORMULAS,
+        "the queries' heads were turned by their number",
+    ),
     ("the head dimension behind T, cached", "layer", KEYS, KEYS_BEHIND, SHARED, "put the head dimension before T"),
     (
         "a layer that advances",
