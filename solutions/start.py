@@ -6,6 +6,9 @@
 #
 # {{weeks}}
 #
+# Not sure whether you know enough of shapes, softmax and indexing? [Week 0](self_test.ipynb) is a self-test of half an
+# hour, with a line each on where to catch up. Nothing in it is graded.
+#
 # The hours are those of the exercises and of reading the text; measuring adds a quarter of an hour or so a week. Every
 # term is explained where it first stands; [the glossary](glossary.ipynb) has them all.
 #

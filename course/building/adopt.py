@@ -48,8 +48,8 @@ def _lesson_of(notebook: Path, found: list[Lesson], root: Path) -> Lesson:
     for lesson in found:
         if notebook.resolve() == (root / lesson.notebook_in("solutions")).resolve():
             return lesson
-    if notebook.name == "start.ipynb":
-        raise CourseError("the start page is written in solutions/start.py; edit that")
+    if notebook.name in ("start.ipynb", "self_test.ipynb"):
+        raise CourseError(f"this page is written in solutions/{notebook.stem}.py; edit that")
     raise CourseError(f"{notebook} is no solution notebook; those are solutions/weekNN_name/weekNN_name.ipynb")
 
 

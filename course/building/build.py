@@ -22,7 +22,7 @@ from .front_doors import front_door, packages
 from .lesson import ExerciseCell, Lesson, lessons
 from .notebook import solution_notebook, to_text
 from .release import release
-from .startpage import page, start_page
+from .startpage import SELF_TEST, page, self_test_page, start_page
 from .stubs import room_file, stub_file
 from .words import glossary, words
 
@@ -107,6 +107,8 @@ def build_all(root: Path) -> dict[str, str]:
     files = {f"solutions{path}": text for path, text in solved.items()}
     files |= {f"notebooks{path}": text for path, text in _released(solved).items()}
     files["notebooks/start.ipynb"] = to_text(start_page(root, found))
+    if (root / "solutions" / SELF_TEST).is_file():
+        files["notebooks/self_test.ipynb"] = to_text(self_test_page(root))
     if known:
         files["notebooks/glossary.ipynb"] = to_text(page([glossary(known)]))
     files |= {f"exercises/{path_of(name)}": stub_file(module, exercises) for name, module in modules.items()}

@@ -12,6 +12,7 @@ from .weeks import WEEKS
 from .words import prose
 
 _PLACE = "{{weeks}}"
+SELF_TEST = "self_test.py"
 WORDS_A_MINUTE = 150  # at which a technical text is read with understanding, slower than a novel
 
 
@@ -19,7 +20,15 @@ def start_page(root: Path, found: list[Lesson]):
     """Return the start notebook: the page's own cells, `{{weeks}}` replaced by a table of the ten weeks."""
     lesson = Lesson(root / "solutions" / "start.py")
     table = weeks_table(found)
-    return page([plain_cell(_with_table(cell, table)).source for cell in lesson.cells])
+    return page([plain_cell(_with_table(_no_task(cell, lesson), table)).source for cell in lesson.cells])
+
+
+def self_test_page(root: Path):
+    """Return the notebook of week 0, `solutions/self_test.py`, as it is: nothing in it is graded."""
+    lesson = Lesson(root / "solutions" / SELF_TEST)
+    cells = [plain_cell(_no_task(cell, lesson)) for cell in lesson.cells]
+    give_ids(cells)
+    return nbformat.v4.new_notebook(cells=cells, metadata=METADATA)
 
 
 def page(texts: list[str]):
@@ -29,9 +38,15 @@ def page(texts: list[str]):
     return nbformat.v4.new_notebook(cells=cells, metadata=METADATA)
 
 
-def _with_table(cell: Cell | ExerciseCell | WrittenCell, table: str) -> Cell:
+def _no_task(cell: Cell | ExerciseCell | WrittenCell, lesson: Lesson) -> Cell:
     if not isinstance(cell, Cell):
-        raise CourseError(f"solutions/start.py asks for {cell.name}: exercises belong into the lesson of a week")
+        raise CourseError(
+            f"solutions/{lesson.path.name} asks for {cell.name}: exercises belong into the lesson of a week"
+        )
+    return cell
+
+
+def _with_table(cell: Cell, table: str) -> Cell:
     return replace(cell, text=cell.text.replace(_PLACE, table))
 
 
