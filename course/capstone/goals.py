@@ -10,6 +10,7 @@ from .settings import Load
 # In passes that write for sixteen requests. A token may wait for three: its own, in which others' prompts run too. A
 # first token may wait for ten: a place, the prompt in a few chunks, and the pass that writes it.
 TPOT_PASSES, TTFT_PASSES = 3, 10
+LAST_ANSWER = 2  # average answers: the price counts the time until the last request has one so long
 MEASURES = "ttft_seconds", "tpot_seconds", "dollars_per_million"
 
 
@@ -73,9 +74,9 @@ class Given:
 def given(machine: Machine, load: Load, asked: Goals) -> Given:
     """Return the load with its rate, and the goals: those asked for, and the formulas' for the others.
 
-    The price is that of the time from the first arrival until an average answer to the last request is written, if it
-    just meets the goals; or, where the machine cannot write so fast as the requests come, of the time that it needs
-    for all of them, and that answer's.
+    The price is that of the time from the first arrival until the last request has an answer twice as long as the
+    average, if it just meets the goals; or, where the machine cannot write so fast as the requests come, of the time
+    that it needs for all of them, and that answer's.
 
     Raises:
         CourseError: no trace in the file.
@@ -88,7 +89,7 @@ def given(machine: Machine, load: Load, asked: Goals) -> Given:
         load = replace(load, rate=float(f"{load.share * capacity / n_answer:.2g}"))
     n_tokens, a_pass = n_answer * len(trace), machine.sixteen
     first, each = asked.ttft_seconds or TTFT_PASSES * a_pass, asked.tpot_seconds or TPOT_PASSES * a_pass
-    seconds = max(load.arriving()[-1].seconds, n_tokens / capacity) + first + n_answer * each
+    seconds = max(load.arriving()[-1].seconds, n_tokens / capacity) + first + LAST_ANSWER * n_answer * each
     goals = Goals(
         # With all at once the queue is the whole load, and no engine can serve the last of it early.
         ttft_seconds=first if load.rate else asked.ttft_seconds,

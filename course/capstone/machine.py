@@ -2,11 +2,15 @@
 
 The passes are the reference's, over one model in its own numbers, whatever a student chose: they know nothing of
 slots, caches, quantization or drafts. All goals are multiples of them (`goals`).
+
+On one thread the clock is the processor's (`Clock`): it runs while the passes do and stands while other programs have
+their turns, so a busy machine does not move the figures much.
 """
 
 import contextlib
 import datetime
 import json
+import os
 import platform
 import statistics
 import time
@@ -25,7 +29,7 @@ _STEADY = 1.25  # quartiles further apart than this factor: something else ran
 
 @dataclass(frozen=True)
 class Machine:
-    """One machine as a capstone sees it: medians of seconds.
+    """One machine as a capstone sees it: seconds of bare passes.
 
     Attributes:
         name, processor, threads, torch, model: what was measured, and with what.
@@ -33,6 +37,7 @@ class Machine:
         one: a pass that writes for one request, with 96 positions cached.
         sixteen: the same for sixteen requests.
         prompt_token: a 128th of a pass over a prompt of 128 tokens.
+        products: the matrix products of a pass of sixteen by themselves (`products_of`).
         spread: upper over lower quartile of `sixteen`; near 1 the machine was quiet.
     """
 
@@ -45,6 +50,7 @@ class Machine:
     one: float
     sixteen: float
     prompt_token: float
+    products: float
     spread: float
 
     @property
@@ -61,7 +67,7 @@ class Machine:
 
 
 def bare_passes(model: Any) -> dict[str, Callable[[], object]]:
-    """Return the three passes, to be timed; each can be run as often as one likes."""
+    """Return the three passes and the products, to be timed; each can be run as often as one likes."""
     import torch
 
     def ready(n_rows: int, n_tokens: int, past: int) -> Callable[[], object]:
@@ -73,36 +79,88 @@ def bare_passes(model: Any) -> dict[str, Callable[[], object]]:
                 cache.advance(past)
         return torch.inference_mode()(lambda: model(tokens, cache, 1))
 
-    return {"one": ready(1, 1, _PAST), "sixteen": ready(SIXTEEN, 1, _PAST), "prompt": ready(1, _PROMPT, 0)}
+    passes = {"one": ready(1, 1, _PAST), "sixteen": ready(SIXTEEN, 1, _PAST), "prompt": ready(1, _PROMPT, 0)}
+    return passes | {"products": products_of(model)}
 
 
-def seconds_of_passes(model: Any, most_seconds: float = _SECONDS) -> dict[str, list[float]]:
-    """Return the seconds of each bare pass, in rounds in which each has one turn: at least five, more if they fit."""
-    passes = bare_passes(model)
+def products_of(model: Any) -> Callable[[], object]:
+    """Return a call that multiplies every matrix by sixteen rows: no part of a student's, so it can be timed anywhere.
+
+    Run between the passes of an engine, it says how much slower the machine is just then.
+    """
+    import torch
+
+    weights = [weight for weight in model.parameters() if weight.ndim == 2]
+    rows = {weight.shape[-1]: torch.full((SIXTEEN, weight.shape[-1]), 0.01) for weight in weights}
+
+    def multiply() -> None:
+        for weight in weights:
+            torch.nn.functional.linear(rows[weight.shape[-1]], weight)
+
+    return torch.inference_mode()(multiply)
+
+
+class Clock:
+    """Seconds of computing, for an engine and its replay.
+
+    On one thread those of the processor, and a wait for the next request is jumped over: what comes out is what an
+    otherwise idle machine would do. On more threads, which share the work, those of the wall; on Windows too, whose
+    processor time comes in steps of a sixtieth of a second.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.is_the_processor_s = threads == 1 and os.name != "nt"
+        self._jumped = 0.0
+
+    def __call__(self) -> float:
+        return (time.thread_time() if self.is_the_processor_s else time.perf_counter()) + self._jumped
+
+    def aside(self, call: Callable[[], object]) -> float:
+        """Do something that is not to count; return its seconds."""
+        start = self()
+        call()
+        seconds = self() - start
+        self._jumped -= seconds
+        return seconds
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, or jump."""
+        if self.is_the_processor_s:
+            self._jumped += seconds
+        else:
+            time.sleep(seconds)
+
+
+def time_passes(model: Any, threads: int, most_seconds: float = _SECONDS) -> dict[str, list[float]]:
+    """Return the seconds of each bare pass, in rounds in which each has one turn after one that does not count.
+
+    There are at least five rounds, and more while there is time.
+    """
+    passes, clock, started = bare_passes(model), Clock(threads), time.perf_counter()
     seconds: dict[str, list[float]] = {name: [] for name in passes}
-    started = time.perf_counter()
-    for round_number in range(1 + _MOST_ROUNDS):
-        if round_number > _LEAST_ROUNDS and time.perf_counter() - started > most_seconds:
+    for number in range(1 + _MOST_ROUNDS):
+        if number > _LEAST_ROUNDS and time.perf_counter() - started > most_seconds:
             break
         for name, call in passes.items():
-            start = time.perf_counter()
+            start = clock()
             call()
-            if round_number:  # the first does not count
-                seconds[name].append(time.perf_counter() - start)
+            if number:
+                seconds[name].append(clock() - start)
     return seconds
 
 
 def measure(model: Any, name: str, threads: int) -> Machine:
     """Return the machine as it is now."""
-    seconds = seconds_of_passes(model)
-    lower, _, upper = statistics.quantiles(seconds["sixteen"], n=4, method="inclusive")
+    seconds = time_passes(model, threads)
     middle = {key: statistics.median(values) for key, values in seconds.items()}
+    lower, _, upper = statistics.quantiles(seconds["sixteen"], n=4, method="inclusive")
     return Machine(
         **identity(name, threads),
         date=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
         one=middle["one"],
         sixteen=middle["sixteen"],
         prompt_token=middle["prompt"] / _PROMPT,
+        products=middle["products"],
         spread=upper / lower,
     )
 
@@ -130,7 +188,7 @@ def stored(model: str, threads: int) -> Machine | None:
     except (OSError, ValueError, TypeError):
         return None
     same = all(getattr(found, name) == value for name, value in identity(model, threads).items())
-    return found if same and found.one > 0 and found.sixteen > 0 and found.prompt_token > 0 else None
+    return found if same and min(found.one, found.sixteen, found.prompt_token, found.products) > 0 else None
 
 
 def keep(machine: Machine) -> None:

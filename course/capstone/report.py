@@ -25,7 +25,7 @@ def show_given(at: Given, console: Console) -> None:
         f"Machine: {machine.processor}, {_count(machine.threads, 'thread')}; bare passes of {machine.model}: "
         f"one request {1e3 * machine.one:.3g} ms, sixteen {1e3 * machine.sixteen:.3g} ms, "
         f"a prompt token {1e3 * machine.prompt_token:.3g} ms"
-        + ("" if machine.is_steady else f" (quartiles {machine.spread:.2f} apart: busy, so not kept)"),
+        + ("" if machine.is_steady else f" (quartiles {machine.spread:.2f} apart: not kept)"),
         f"Capacity: {at.capacity:,.0f} tokens/s, at {at.n_prompt:.0f} prompt and {at.n_answer:.0f} answer tokens",
         f"Load: {load.rate:g} requests a second, {at.wanted:,.0f} tokens/s, {at.share:.0%} of the capacity"
         if load.rate
@@ -35,7 +35,7 @@ def show_given(at: Given, console: Console) -> None:
     rules = {
         "ttft_seconds": f"{TTFT_PASSES} passes of sixteen",
         "tpot_seconds": f"{TPOT_PASSES} passes of sixteen",
-        "dollars_per_million": "the time of the load and of one average answer",
+        "dollars_per_million": "the time of the load and of one answer twice the average",
     }
     for name in MEASURES:
         goal = getattr(goals, name)

@@ -1,6 +1,7 @@
 """A model, a trace and the engines that serve it, in the process of a worker, with whatever parts were assembled."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from nanolm.cache import CacheKind
@@ -11,7 +12,10 @@ from nanolm.model import NanoLM, quantize_model
 from nanolm.sampling import Rng, SamplingParams
 from nanolm.workload import all_at_once, replay_engine
 
+from .machine import Clock, products_of
 from .settings import BLOCK_SIZE, DRAFTS, POSITIONS, Choices, Load
+
+_CONTROL_EVERY = 8  # passes
 
 
 def cache_bytes_of(load: Load, model: NanoLM, trace: Sequence[Any]) -> int:
@@ -21,6 +25,21 @@ def cache_bytes_of(load: Load, model: NanoLM, trace: Sequence[Any]) -> int:
     most = max(arrival.n_tokens for arrival in trace)
     n_blocks = -(-max(POSITIONS, most) // BLOCK_SIZE)
     return n_blocks * model.new_paged_cache(1, BLOCK_SIZE).block_bytes
+
+
+def _controlled(
+    step: Callable[[], Any], control: Callable[[], object], clock: Clock
+) -> tuple[Callable[[], Any], list[float]]:
+    """Return the passes, with a control before every eighth, off the clock; and the list of its seconds."""
+    seconds: list[float] = []
+    passes = itertools.count()
+
+    def controlled() -> Any:
+        if next(passes) % _CONTROL_EVERY == 0:
+            seconds.append(clock.aside(control))
+        return step()
+
+    return controlled, seconds
 
 
 class Service:
@@ -61,12 +80,15 @@ class Service:
     def timed(self) -> dict[str, Any]:
         """Replay the load by the clock; return times, of every request, and what became of the cache."""
         replay_engine("warm up", self.engine(), all_at_once(self.trace[:2]), sampling=self.sampling)
-        engine = self.engine()
-        done = replay_engine("timed", engine, self.trace, sampling=self.sampling)
+        clock = Clock(self.load.threads)
+        engine, control = self.engine(clock=clock), products_of(self._floats())
+        engine.step, control_seconds = _controlled(engine.step, control, clock)
+        done = replay_engine("timed", engine, self.trace, sampling=self.sampling, sleep=clock.sleep)
         waits = any(request.inter_token_seconds for request in done.requests)
         metrics, prefix = engine.metrics, engine.scheduler.prefix
         return {
             "seconds": done.seconds,
+            "control_seconds": control_seconds,
             "ttft_seconds": done.ttft_seconds(95),
             "tpot_seconds": done.inter_token_seconds(95) if waits else 0.0,
             "requests": [
@@ -81,6 +103,9 @@ class Service:
             "hit_rate": metrics.hit_rate,
             "acceptance_rate": metrics.acceptance_rate if self.draft is not None else None,
         }
+
+    def _floats(self) -> NanoLM:
+        return self.model if self.choices.weight_bits == 32 else load_model(self.load.model)[0]
 
     def alone(self) -> list[list[int]]:
         """Write each checked request by itself with `generate`, by the functions of the lessons alone."""

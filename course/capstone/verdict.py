@@ -17,8 +17,10 @@ WORDS = {
     "tpot_seconds": "next token, 95 % within",
     "dollars_per_million": "a million tokens",
 }
-# Bare passes that differ by more than this factor from those that the goals are made of are worth a word.
+# A machine that is slower or faster by more than this factor than when it was measured is worth a word.
 _ALIKE = 1.25
+# Bare passes differ by so much from one moment to the next; and a speed that does is no other speed.
+_SAME = 1.1
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,8 @@ class Verdict:
 
     @cached_property
     def slowdowns(self) -> list[float]:
-        """By round, how many times longer bare passes took than those that the goals are made of."""
-        return [statistics.median(done["bare_seconds"]) / self.at.machine.sixteen for done in self.reference]
+        """By round, how many times longer the control took between the engine's passes than when it was measured."""
+        return [statistics.median(done["control_seconds"]) / self.at.machine.products for done in self.yours]
 
     @cached_property
     def goals(self) -> dict[str, str]:
@@ -87,7 +89,8 @@ class Verdict:
         if goal is None:
             return NO_GOAL
         values = self.values(measure, self.yours)
-        allowances = [self.at.allowance(measure, slowdown) for slowdown in self.slowdowns]
+        steady = [1.0 if 1 / _SAME < slowdown < _SAME else slowdown for slowdown in self.slowdowns]
+        allowances = [self.at.allowance(measure, slowdown) for slowdown in steady]
         if all(value <= goal * min(1.0, a) for value, a in zip(values, allowances, strict=True)):
             return MET
         if all(value > goal * max(1.0, a) for value, a in zip(values, allowances, strict=True)):
@@ -141,8 +144,10 @@ class Verdict:
         """
         seconds = {name: [done["seconds"] for done in getattr(self, name)] for name in ("yours", "reference")}
         mine, theirs = sorted(seconds["yours"]), sorted(seconds["reference"])
+        found = ratio(seconds, "reference", "yours")
         apart = len(mine) > 2 and (mine[-1] < theirs[0] or theirs[-1] < mine[0])
-        found = f"the reference takes {ratio(seconds, 'reference', 'yours')} as long as yours"
+        apart = apart and not 1 / _SAME < found.middle < _SAME
+        found = f"the reference takes {found} as long as yours"
         return f"The whole load: {found}" + ("." if apart else f"; whether that is more than chance: {CANNOT_TELL}.")
 
     def _remarks(self) -> list[str]:
@@ -151,17 +156,11 @@ class Verdict:
             remarks.append(
                 f"The load is {self.at.share:.0%} of what bare passes can write: the queue grows as long as it lasts."
             )
-        slow = spread(self.slowdowns, "{:.2f}")
+        slow = f"This machine was {spread(self.slowdowns, '{:.2f}')} times as slow as when it was measured"
         if max(self.slowdowns) > _ALIKE:
-            remarks.append(
-                f"Bare passes took {slow} times as long as those that the goals are made of: other work ran on this "
-                "machine, and a goal counts as missed only where that does not explain it."
-            )
+            remarks.append(f"{slow}: other work ran, and a goal counts as missed only where that does not explain it.")
         if min(self.slowdowns) < 1 / _ALIKE:
-            remarks.append(
-                f"Bare passes took {slow} times as long as those that the goals are made of: this machine can be "
-                "faster than when it was measured, and the goals are too easy. `--measure-again` sets that right."
-            )
+            remarks.append(f"{slow}, so the goals are too easy. `--measure-again` sets that right.")
         if len(self.yours) == 1:
             remarks.append("One round shows little of the speed; take three.")
         return remarks

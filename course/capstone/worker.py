@@ -28,7 +28,7 @@ from ..grading.implementation import REFERENCE, chosen
 from ..paths import ROOT
 from ..registry import registry
 from .goals import Goals, given
-from .machine import Machine, keep, measure, seconds_of_passes, stored
+from .machine import Machine, keep, measure, stored
 
 # All that computes is imported here: a name taken from a module while parts are in place would stay when they are not.
 from .plan import Plan
@@ -97,15 +97,8 @@ def _described(part: Part, impl: str, calls: dict[str, int]) -> dict[str, Any]:
 
 
 def _serve(parts: list[Part], impl: str, load: Load, choices: Choices) -> dict[str, Any]:
-    """One timed replay; of the reference also how long bare passes took before it and after it."""
-    service = Service(load, choices)
-    bare = _bare(load) if impl == REFERENCE else []
-    found = service.timed()
-    return found | {"bare_seconds": bare + _bare(load) if bare else []}
-
-
-def _bare(load: Load) -> list[float]:
-    return seconds_of_passes(load_model(load.model)[0], most_seconds=0.3)["sixteen"]
+    """One timed replay."""
+    return Service(load, choices).timed()
 
 
 _TASKS: dict[str, Callable[..., dict[str, Any]]] = {"machine": _machine, "check": _check, "serve": _serve}

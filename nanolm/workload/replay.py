@@ -58,12 +58,14 @@ def replay_engine(
     trace: Sequence[Arrival],
     on_token: Callable[[int], None] | None = None,
     sampling: SamplingParams = EXACTLY,
+    sleep: Callable[[float], object] = time.sleep,
 ) -> Replay:
     """Hand each request to the engine at its second and run passes until all are done.
 
     Args:
         sampling: of every request; request i has seed i.
         on_token: called after every pass with the number of its new tokens, for a progress bar.
+        sleep: waits so many seconds of the engine's clock, where there is nothing to do.
 
     Raises:
         ValueError: a request without a prompt, or one that the engine refuses.
@@ -77,7 +79,7 @@ def replay_engine(
             i, arrival = waiting.pop(0)
             at[engine.add_request(prompts[i], arrival.n_output_tokens, sampling, seed=i)] = i
         if not engine.has_work:
-            time.sleep(max(0.0, waiting[0][1].seconds - (engine.clock() - start)))
+            sleep(max(0.0, waiting[0][1].seconds - (engine.clock() - start)))
             continue
         outputs = engine.step()
         for output in outputs:
