@@ -494,7 +494,7 @@ print(tokenizer.decode(prompt + tokens))
 #
 # A server writes many texts at a time. It drafts for all of them in one pass of the draft and checks them all in one
 # pass of the target; each text keeps its own number of drafted tokens. `Engine(model, draft=draft)` does that;
-# [week 6](../week06_batching_paging/week06_batching_paging.ipynb) takes the engine apart.
+# [week 6](../week06_batching_paging/week06_2_paging.ipynb) takes the engine apart.
 #
 # There is one more thing to see here. Give a request a *seed*, and draft and target draw each token with the same
 # random numbers. The target's own token is then known as soon as its logits are, and a drafted token is simply right or
@@ -683,7 +683,7 @@ for t in tqdm(unending, desc="temperatures", leave=False):
     }
 for t in unending:
     print(f"temperature {t}: speed-up " + ", ".join(f"γ {g}: {measured[t][g]:.2f}" for g in tried))
-    print(f"  γ 3: {which_is_faster(seconds_of[t], 'γ 3', 'γ 0')}")
+    print(f"  {which_is_faster(seconds_of[t], 'γ 3', 'γ 0')}")
 
 # %%
 v = {g: fastest_pass[g + 1] / fastest_pass[1] for g in tried}

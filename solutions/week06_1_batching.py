@@ -58,7 +58,7 @@ from nanolm.workload import simulation as batching
 
 from course.lab import figures
 from course.lab.timing import rounds_allowed, take_turns
-from course.lab.verdicts import largest, ratio, which_is_faster
+from course.lab.verdicts import against_prediction, largest, ratio, which_is_faster
 
 # Two threads that wait for each other cost a small model more than they give it.
 torch.set_num_threads(1)
@@ -157,7 +157,9 @@ for n in batches:
     print(f"{n:2} requests: {middle * 1e3:6.2f} ms a pass, {n / middle:7,.0f} tokens/s")
 longer = ratio(seconds, 16, 1)
 print(f"16 requests take {longer} as long as one; you said {my_guess_for_16:.1f}")
-print(f"so together they get {16 / longer.middle:.1f} times the tokens a second")
+several = f"{16 / longer.high:.1f} to {16 / longer.low:.1f}, by rounds"
+how_sure = several if longer.n_rounds > 1 else "one round, which may be chance"
+print(f"so together they get {16 / longer.middle:.1f} times the tokens a second ({how_sure})")
 
 # %%
 fig, axes = figures.figure(6.4, 3.4, columns=2)
@@ -583,6 +585,9 @@ print(f"you said {my_times_the_tokens:.1f} times the tokens, and a first token a
 print(f"{my_ttft_engine:.0f} and {my_ttft_static:.0f} ms")
 same = [name for name, r in middles.items() if r.texts == middles["engine"].texts]
 print(f"the same texts: {', '.join(same)}")
+print("the whole answer, for half, against the simulator:")
+for name, rounds in replays.items():
+    print(f"  {name}: {against_prediction([r.end_to_end_seconds() for r in rounds], guesses[name], 's', 1)}")
 
 # %%
 fig, axes = figures.figure(6.4, 3.4, columns=2)
@@ -611,8 +616,9 @@ figures.show(
 )
 
 # %% [markdown]
-# What the simulators leave out makes all times longer, and those of static batches most: prompts take time too, and in
-# a batch they are padded to the longest, and so are the caches.
+# The simulators leave out that prompts take time too, and that in a static batch they are padded to the longest, and so
+# are the caches. How far the measured answers are from the simulated ones on your machine, and which way of serving is
+# furthest off, the last lines under the table say.
 #
 # Look at the columns of the table one by one. **First token:** in the engine a newcomer joins the next pass. In a
 # static batch it waits for the end of a batch that began before it came. **Between tokens:** one at a time nobody

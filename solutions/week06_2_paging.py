@@ -382,14 +382,18 @@ figures.show(
 #
 # A request's fields: `n_pending` (tokens to run, drafted ones of
 # [week 4](../week04_speculative/week04_speculative.ipynb) included), `is_decoding` (only its newest token has not run),
-# `table`, `n_preemptions`, and `draft`, a list of drafted tokens, empty where nothing drafts. Given, in the class
-# below:
+# `table`, `n_preemptions`, and `draft`, a list of drafted tokens, empty where nothing drafts. Given, most of it
+# in the class below; `can_begin`, `_forget_blocks` and `_room` are in the class that it inherits from, `Admission`, in
+# [`nanolm/engine/admission.py`](../../nanolm/engine/admission.py), and so is the function `prompt_shares`:
 #
 # | helper | what it does |
 # |---|---|
 # | `self.can_begin(request, n)` | whether there is room for a waiting request's first n tokens, beside what others will need |
 # | `request.table.append(n)` | reserves the positions of what runs (this week's table) |
-# | `Work(request, n)` | one entry of `plan.work`; `plan.admitted` and `plan.preempted` are lists of requests |
+# | `Plan()` | an empty plan of a pass; all four parts of it are lists, to be added to |
+# | `Work(request, n)` | one entry of `plan.work` |
+# | `plan.admitted`, `plan.preempted` | requests admitted and preempted in this pass |
+# | `plan.copies` | pairs (from, to), the copies that `table.append` has returned |
 # | `self._forget_blocks(request)` | gives all its blocks back and counts nothing of it as computed |
 # | `self._make_room(request, n, plan)` | has blocks for n more tokens of a running request, if need be by preempting from the end of `self.running`; drops a draft first; returns how many can run, 0 if it was preempted itself |
 # | `self._run(request, n, plan)` | reserves the positions, enters work and copies in the plan; returns n; with 0 it does nothing |

@@ -1183,7 +1183,7 @@ for name, counts in (("over all tokens", steps.sum(1)), ("in one step of 64 text
 # At fares and comparisons it is ahead by 2 and by 1 of 100 problems. The standard error of such a difference is about
 # √(2 · 0.95 · 0.05/100) = 3.1 points, so these two tell nothing. An average hides tasks; test the ones that you need.
 #
-# - **Batching** ([week 6](../week06_batching_paging/week06_batching_paging.ipynb)) matters more: only a full batch pays
+# - **Batching** ([week 6](../week06_batching_paging/week06_1_batching.ipynb)) matters more: only a full batch pays
 #   for reading all experts.
 # - **Speculation** ([week 4](../week04_speculative/week04_speculative.ipynb)) gains less at batch 1: checking γ + 1
 #   positions reads more experts than writing one (problem 3 below).

@@ -64,6 +64,9 @@ def build(root: Path = ROOT, force: bool = False, overwrite: Collection[str] = (
     written = [path for path in changed if path not in kept]
     for path in written:
         write(root / path, built[path])
+    for path in known:  # what no lesson makes any more would be taken for a lesson; an edited one is somebody's work
+        if path not in built and (root / path).exists() and not _is_edited(root / path, known[path]):
+            (root / path).unlink()
     _write_manifest(root, built)
     registry.cache_clear()
     return Outcome(written, kept)
@@ -86,11 +89,17 @@ def check_build(root: Path = ROOT, released: bool = False) -> list[str]:
         elif old != text:
             diff = difflib.unified_diff(old.splitlines(), text.splitlines(), "committed", "rebuilt", lineterm="", n=1)
             reports.append("\n".join([f"{path} differs from its source", *list(diff)[:_CUT]]))
-    gone = [path for path in _manifest(root) if path not in built and (root / path).exists()]
-    reports += [f"{path} was built once, and no lesson makes it any more: delete it" for path in gone]
+    gone = sorted(path for path in {*_manifest(root), *_notebooks(root)} - set(built) if (root / path).exists())
+    reports += [f"{path} has no source: no lesson makes it any more, delete it" for path in gone]
     # Any change above changes the manifest too; by itself it is worth a word only if that was all.
     is_noted = _on_disk(root / MANIFEST) == _manifest_text(built)
     return reports or ([] if is_noted else [f"{MANIFEST} differs; course build mends it"])
+
+
+def _notebooks(root: Path) -> list[str]:
+    """The notebooks that lie where built ones do, paths from root."""
+    found = [path for top in ("notebooks", "solutions") for path in (root / top).glob("*/*.ipynb")]
+    return [path.relative_to(root).as_posix() for path in found]
 
 
 def answered(root: Path = ROOT) -> list[str]:

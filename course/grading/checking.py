@@ -1,18 +1,19 @@
 """`check("residual_distribution")` in a notebook: the published tests against the answer that stands in it."""
 
 import contextlib
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ..errors import CheckFailed, CourseError, NotYetWritten
-from ..registry import Exercise, find, registry
+from ..registry import Exercise, find, questions, registry
+from ..text.source import parse, python_of
 from .assembly import YOURS, Part, assembled
 from .failing import failing_call
 from .implementation import Notebook
-from .marks import earned, points
-from .outcomes import Outcome, knows_little
+from .outcomes import Outcome, earned, knows_little, points
 from .overlay import is_engine
 from .runner import run_exercises
 from .stand_in import needs, unwritten
@@ -57,6 +58,7 @@ def examine(name: str, answers: Mapping[str, Any], seed: int | None = None) -> s
     """
     exercise = find(name)
     part = _part(exercise, name)
+    _require_python(exercise, answers)
     _require_defined(exercise, answers)
     run = run_exercises([part], Notebook(answers), SECONDS, brief=True, seed=seed)
     if run.error:
@@ -74,7 +76,7 @@ def examine(name: str, answers: Mapping[str, Any], seed: int | None = None) -> s
     if failed:
         score = earned(exercise, outcomes) if part is exercise else 0
         lines = [report(part, failed, len(outcomes), left)]
-        lines += [f"{score:g} of {points(exercise.points)} for the tests that pass"] if score else []
+        lines += [f"{score:g} of {points(exercise.points)} for the tests that pass"] if part is exercise else []
         first = next((outcome for outcome in failed if not outcome.unwritten), None)
         call = None if first is None else failing_call(part, first, answers, run.seed)
         lines.append(f'the same inputs again: check("{name}", seed={run.seed})')
@@ -87,7 +89,7 @@ def _keep_failing(error: CheckFailed, space: MutableMapping[str, Any]) -> None:
     call = error.failing
     if call is not None:
         space["failing"] = call
-        print(f"\nThe call that this is about: {call}\nIt is kept: failing.again() makes it once more.")
+        print(f"\nThe last call of your answer in the first of them: {call}\nfailing.again() makes it once more.")
 
 
 def make_ready(exercises: tuple[str, ...], cells: dict[str, str]) -> None:
@@ -101,7 +103,23 @@ def still_to_write(notebook: str) -> None:
     space = _notebook()
     exercises = [exercise for exercise in registry() if exercise.notebook.endswith(f"/{notebook}.ipynb")]
     left = [f"{exercise.number} {exercise.name}" for exercise in exercises if unwritten(exercise, space)]
-    print("not written yet: " + ", ".join(left) if left else "every exercise of this notebook is written")
+    print("not written yet: " + ", ".join(left) if left else "every function that is asked in this notebook is written")
+    if numbers := _in_words(exercises):
+        print(f"to be answered in words, and marked by hand: {', '.join(numbers)}")
+
+
+def _in_words(exercises: Sequence[Exercise]) -> list[str]:
+    """The numbers of the questions that stand in the notebook of these exercises."""
+    if not exercises:
+        return []
+    week, here = exercises[0].week, [_order(exercise.number) for exercise in exercises]
+    later = [_order(each.number) for each in registry() if each.week == week and _order(each.number) > max(here)]
+    stands = range(min(here), min(later, default=1000))
+    return [question.number for question in questions() if question.week == week and _order(question.number) in stands]
+
+
+def _order(number: str) -> int:
+    return int(number.partition(".")[2])
 
 
 @contextlib.contextmanager
@@ -122,7 +140,9 @@ def your_engine(*names: str, answers: Mapping[str, Any] | None = None) -> Iterat
     with assembled(Notebook(_notebook() if answers is None else answers), exercises) as parts:
         for part in parts:
             if part.whose != YOURS:
-                print(f"with the reference in place of {part.exercise.number} {part.name}: {part.why}")
+                print(
+                    f"with the reference in place of {part.exercise.number} {part.name}: {part.why.partition(': ')[0]}"
+                )
         yield parts
 
 
@@ -155,6 +175,17 @@ def _notebook() -> MutableMapping[str, Any]:
     if shell is None:
         raise CourseError("check looks for the answer in a notebook, and this is none: call check(name, vars())")
     return shell.user_ns
+
+
+def _require_python(exercise: Exercise, answers: Mapping[str, Any]) -> None:
+    """The cell with the answer that was run last must be Python; else an older answer would be tested unsaid."""
+    names = "|".join({target.split(".")[0] for target in exercise.targets})
+    cells = [cell for cell in answers.get("In", ()) if re.search(rf"(?m)^(?:def|class) +(?:{names})\b", cell)]
+    if cells:
+        try:
+            parse(python_of(cells[-1]), "the cell above")
+        except CourseError as error:
+            raise CourseError(f"{error}: nothing of that cell has been run, so there is nothing to test") from None
 
 
 def _require_defined(exercise: Exercise, answers: Mapping[str, Any]) -> None:

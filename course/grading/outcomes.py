@@ -5,13 +5,14 @@ import math
 import re
 import time
 import traceback
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pytest
 
 from ..errors import CourseError, NotYetWritten
-from ..registry import find
+from ..registry import Exercise, find
 from .implementation import CHOSEN, Implementation
 from .limits import TEST_GIGABYTES, MemoryUp, TimeUp
 from .overlay import MARK
@@ -200,3 +201,26 @@ def _place(error: BaseException) -> str:
             source = linecache.getline(frame.f_code.co_filename, line, frame.f_globals).strip()
             place = f"\n  in {frame.f_code.co_name}, line {line}" + (f": {source}" if source else "")
     return place
+
+
+def earned(exercise: Exercise, outcomes: Sequence[Outcome]) -> float:
+    """Return the points that the tests' outcomes earn: all of them, or the share passed, rounded down to a tenth.
+
+    A test function counts once, however many cases it has. Refusals of impossible input are a part of the tests and
+    earn their part; alone they earn nothing, since a function that refuses everything passes them all.
+    """
+    if outcomes and all(outcome.passed for outcome in outcomes):
+        return exercise.points
+    passed = [outcome for outcome in outcomes if outcome.passed]
+    if all(outcome.is_refusal for outcome in passed):
+        return 0
+    cases: dict[str, list[bool]] = defaultdict(list)
+    for outcome in outcomes:
+        cases[outcome.test.partition("[")[0]].append(outcome.passed)
+    share = sum(sum(each) / len(each) for each in cases.values()) / len(cases)
+    return math.floor(10 * exercise.points * share) / 10
+
+
+def points(number: float) -> str:
+    """Return "1 point", "2.5 points"."""
+    return f"{number:g} {'point' if number == 1 else 'points'}"

@@ -72,7 +72,7 @@ def _answer(answers: Mapping[str, Any], name: str, where: str) -> Any:
     if name not in answers:
         raise CourseError(f"{where} defines no {name}")
     if is_engine(answers[name]):
-        raise CourseError(f"{name} in {where} is nanolm's own, imported; the exercise is to write it")
+        raise CourseError(f"not written: {name} in {where} is nanolm's own, and the exercise is to write it")
     return answers[name]
 
 

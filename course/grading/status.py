@@ -8,8 +8,7 @@ from rich.table import Table
 
 from ..registry import Exercise, Question
 from .implementation import Implementation
-from .marks import earned
-from .outcomes import Outcome
+from .outcomes import Outcome, earned
 from .runner import run_exercises
 
 _SECONDS = 1200  # for all exercises together; each test has a limit of its own

@@ -13,8 +13,8 @@ class Ratio:
     """How many times one thing is another, round by round: what two calls that took turns allow to say.
 
     Attributes:
-        low, middle, high: the smallest ratio of a round, the median, the largest; of five rounds or more the smallest and
-            the largest are left out of low and high: other work on the machine may hit one round.
+        low, middle, high: the smallest ratio of a round, the median, the largest. Of five rounds or more the two ends
+            do not count: other work on the machine may hit one round.
         n_rounds: how many rounds there were.
     """
 

@@ -174,7 +174,8 @@ class TinyDecoder:
         call starts with an empty cache and with all counts at 0. No new token: no pass.
 
         Raises:
-            ValueError: an empty prompt, n_new_tokens not a whole number, 0 or more, or what `embed` refuses.
+            ValueError: an empty prompt (the message names `prompt`), n_new_tokens not a whole number, 0 or more, or
+                what `embed` refuses.
         """
         raise NotYetWritten(
             "exercise 2.1 TinyDecoder is not written yet: read notebooks/week02_kv_cache/week02_kv_cache.ipynb, "

@@ -132,7 +132,7 @@ class BlockTable:
         Place s, which vLLM calls a slot, is in block s // block_size, the one of number s % block_size there.
 
         Raises:
-            ValueError: positions that are not reserved; the message calls them positions.
+            ValueError: positions that are not reserved, or stop before start; the message calls them positions.
         """
         raise NotYetWritten(
             "exercise 6.5 BlockTable is not written yet: read "

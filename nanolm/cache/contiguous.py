@@ -63,7 +63,8 @@ class KVCache:
         """Write this pass's keys and values of one layer; return all of that layer's, past first, S = length + T.
 
         The T new positions go to length … length + T - 1. `length` stays as it is: the other layers of this pass
-        must write to the same positions, so the caller calls `advance(T)` once, after the last layer.
+        must write to the same positions, so the caller calls `advance(T)` once, after the last layer. No gradient flows
+        into the cache, which serves inference.
 
         Raises:
             ValueError: shapes that are not (B, K, T, H), or no room for T more positions.

@@ -187,7 +187,8 @@ class NanoLM(nn.Module):
         Prefill is one pass over all prompts and gives each row its first token. Decode is one pass for every further
         token, over the tokens drawn last; so what is drawn in the end is never run. A token is yielded before the next
         pass begins, and no pass begins once every row has ended. A row ends with its first end token, which is still
-        yielded.
+        yielded. A row that has ended is still run with the others; what it draws is not yielded. The cache needs room
+        for the longest prompt and max_new_tokens - 1 tokens behind it. No new tokens: nothing is yielded.
 
         Rows of unequal length concern the prefill alone. `right_padded` makes one tensor of them, `last` takes each
         row's logits where its own prompt ends, and a ragged cache is advanced by each row's own length: the padding

@@ -175,7 +175,8 @@ class TinyDecoder:
         call starts with an empty cache and with all counts at 0. No new token: no pass.
 
         Raises:
-            ValueError: an empty prompt, n_new_tokens not a whole number, 0 or more, or what `embed` refuses.
+            ValueError: an empty prompt (the message names `prompt`), n_new_tokens not a whole number, 0 or more, or
+                what `embed` refuses.
         """
         require_count(1, n_prompt_tokens=len(prompt))
         require_count(0, n_new_tokens=n_new_tokens)

@@ -137,7 +137,7 @@ class BlockTable:
         Place s, which vLLM calls a slot, is in block s // block_size, the one of number s % block_size there.
 
         Raises:
-            ValueError: positions that are not reserved; the message calls them positions.
+            ValueError: positions that are not reserved, or stop before start; the message calls them positions.
         """
         if not 0 <= start <= stop <= self.length:
             raise ValueError(f"positions {start} to {stop} were asked for; this table has 0 to {self.length}")

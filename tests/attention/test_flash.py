@@ -8,8 +8,10 @@ import torch
 from by_hand import attention, close, name_the_mistake, random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from keys_met import KeysMet
 from largest_tensor import LargestTensor
 from refusal import assert_refuses
+from torch.utils.flop_counter import FlopCounterMode
 
 from nanolm.attention import SoftmaxState
 
@@ -17,6 +19,8 @@ from nanolm.attention import SoftmaxState
 law = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 INFINITY, NAN = math.inf, math.nan
 LN2 = math.log(2)
+ONE_MAXIMUM = "the maximum is each row's own: one for all rows makes the others underflow"
+IN_GROUPS = "the N heads are K groups of G, (K, G), not (G, K): query head n reads key/value head n // G"
 
 
 def column(*numbers):
@@ -40,23 +44,54 @@ def fold(online_softmax, scores, values, cuts):
 # --- online_softmax ----------------------------------------------------------------------------------------------
 
 
+UPSIDE_DOWN = (3.0, 12.0)  # as below, but the old sums 1 and 3 doubled where they should be halved
+
+
+def two_keys(impl):
+    """The state after score 0 and value 3, made by hand, then score ln 2 and value 6; its total and weighted."""
+    met = SoftmaxState(column(0.0), column(1.0), column(3.0))
+    state = impl.online_softmax(met, column(LN2), values_of(6.0))
+    return state, tuple(round(part.item(), 9) for part in (state.total, state.weighted))
+
+
 @pytest.mark.exercise("online_softmax")
 def test_online_softmax_rescales_what_it_has_when_the_maximum_grows(impl):
     # Scores 0, then ln 2; values 3 and 6. Relative to ln 2 the weights are 1/2 and 1: total 1.5, weighted
     # 1.5 + 6 = 7.5, and the mean 7.5 / 1.5 = 5 (= 1/3 · 3 + 2/3 · 6).
-    state = fold(impl.online_softmax, column(0, LN2), values_of(3.0, 6.0), [1])
-    found = tuple(round(part.item(), 9) for part in (state.total, state.weighted))
+    # The first key is met already, by hand: what an empty state turns into is another test's.
+    state, found = two_keys(impl)
     assert found != (2.0, 9.0), (
         "no rescaling when the maximum grows: the old total and the old sum belong to the old maximum"
     )
     assert found != (2.0, 7.5), "the denominator is not rescaled when the maximum grows: `total` belongs to it as well"
     assert found != (1.5, 9.0), "the numerator is not rescaled when the maximum grows: `weighted` belongs to it as well"
-    assert found != (3.0, 12.0), (
+    assert found != UPSIDE_DOWN, (
         "the rescaling is upside down: old sums shrink by exp(old - new), they do not grow by exp(new - old)"
     )
     assert math.isclose(state.maximum.item(), LN2), f"the largest score is ln 2 = 0.693; got {state.maximum.item()}"
     assert found == (1.5, 7.5), f"total and weighted must be 1.5 and 7.5; got {found}"
     assert math.isclose(state.result().item(), 5.0)
+
+
+@pytest.mark.exercise("online_softmax")
+def test_online_softmax_begins_with_a_state_that_has_met_no_key(impl):
+    state = impl.online_softmax(SoftmaxState.empty(column(0)), column(0.0), values_of(3.0))
+    found = (state.total.item(), state.weighted.item())
+    why = "its sums are 0"
+    if two_keys(impl)[1] == UPSIDE_DOWN:
+        why = "e^(new - old) of it is ∞, and ∞ · 0 is NaN: the correction is e^(old - new), which is 0"
+    assert not any(map(math.isnan, found)), f"an empty state, whose maximum is -inf, became NaN with a key: {why}"
+    assert found == (1, 3), f"after one key with score 0 and value 3, total and weighted are 1 and 3; got {found}"
+
+
+@pytest.mark.exercise("online_softmax")
+def test_online_softmax_keeps_a_maximum_for_each_row(impl):
+    # Row 0 far above row 1, and row 2, whose first key is hidden; the larger score has all the weight.
+    scores = torch.tensor([[1000.0, 900.0], [0.0, -100.0], [-INFINITY, 3.0]], dtype=torch.float64)
+    state = fold(impl.online_softmax, scores, values_of(5.0, 7.0), [1])
+    assert state.maximum.unique().numel() > 1, ONE_MAXIMUM
+    result = state.result()[:, 0].tolist()
+    assert result == [5, 5, 7], f"three rows far apart attend to values 5, 5 and 7; got {result}"
 
 
 @pytest.mark.exercise("online_softmax")
@@ -144,8 +179,29 @@ def test_merge_brings_both_states_to_the_larger_maximum(impl, larger_first):
         "no rescaling: whichever state has the smaller maximum, first or second, shrinks by exp(its - the larger)"
     )
     assert found != (2.0, 7.5), "the denominator is not rescaled: `total` belongs to the maximum as well"
+    assert found != (1.5, 9.0), "the numerator is not rescaled: `weighted` belongs to the maximum as well"
+    assert found != (3.0, 12.0), (
+        "the rescaling is upside down: sums shrink by exp(their maximum - the larger), they do not grow"
+    )
+    assert found != (3.0, 15.0), (
+        "the smaller maximum was taken: relative to it the weights grow, and those of large scores overflow"
+    )
     assert found == (1.5, 7.5), f"total and weighted must be 1.5 and 7.5; got {found}"
-    assert math.isclose(state.maximum.item(), LN2)
+    assert math.isclose(state.maximum.item(), LN2), f"the larger maximum is ln 2 = 0.693; got {state.maximum.item()}"
+
+
+@pytest.mark.exercise("merge")
+def test_merge_keeps_a_maximum_for_each_row(impl):
+    # As for online_softmax: row 0 far above row 1, and row 2, of which one state has met no key.
+    rows = torch.tensor([[1000.0, 900.0], [0.0, -100.0], [-INFINITY, 3.0]], dtype=torch.float64)
+    totals = (rows > -INFINITY).double()
+    one, other = (
+        SoftmaxState(rows[:, [i]], totals[:, [i]], totals[:, [i]] * value) for i, value in enumerate((5.0, 7.0))
+    )
+    state = impl.merge(one, other)
+    assert state.maximum.unique().numel() > 1, ONE_MAXIMUM
+    result = state.result()[:, 0].tolist()
+    assert result == [5, 5, 7], f"three rows far apart attend to values 5, 5 and 7; got {result}"
 
 
 @pytest.mark.exercise("merge")
@@ -156,7 +212,8 @@ def test_merge_of_parts_in_any_order_is_one_softmax(impl, sizes, order, seed):
     scores, values = random(3, C, seed=seed) * 20, random(C, 4, seed=seed + 1)
     states = [state_of(s, v) for s, v in zip(scores.split(sizes, -1), values.split(sizes, -2), strict=True)]
     order.shuffle(states)
-    assert close(reduce(impl.merge, states).result(), torch.softmax(scores, -1) @ values)
+    off = (reduce(impl.merge, states).result() - torch.softmax(scores, -1) @ values).abs().max().item()
+    assert off <= 1e-12, f"parts of {sizes} keys, merged pair by pair in some order: off by {off:.2g}"
 
 
 @pytest.mark.exercise("merge")
@@ -183,30 +240,55 @@ def explicit_sdpa(q, k, v):
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
-def flash_mistakes(q, k, v):
+def flash_mistakes(q, k, v, tile):
     T, S, H = q.shape[2], k.shape[2], q.shape[3]
-    G = q.shape[1] // k.shape[1]
+    K, G = k.shape[1], q.shape[1] // k.shape[1]
+    without_own = attention(q, k, v, lambda t: range(max(1, S - T + t)))
+    without_own[:, :, : max(0, T - S + 1)] = 0  # the first position of all sees nothing
+    other_groups = attention(q, k.repeat(1, G, 1, 1), v.repeat(1, G, 1, 1))
     return {
         "the scale is forgotten: scores are divided by √H": attention(q * math.sqrt(H), k, v),
         "the scale is applied twice: scores are divided by √H once": attention(q / math.sqrt(H), k, v),
+        "the current token is left out": without_own,
         "causal, but aligned top-left: query t stands at position S - T + t, not t": attention(
             q, k, v, lambda t: range(t + 1)
         ),
         "no mask: a position looks at the future": attention(q, k, v, lambda t: range(S)),
-        "the current token is left out": attention(q, k, v, lambda t: range(max(1, S - T + t))),
-        "query head n reads key/value head n // G, not n % K": attention(q, k.repeat(1, G, 1, 1), v.repeat(1, G, 1, 1)),
+        "query head n reads key/value head n // G, not n % K": other_groups,
+        IN_GROUPS: other_groups.unflatten(1, (G, K)).transpose(1, 2).flatten(1, 2),
+        "the G·t rows of a tile are G times its t queries: their positions repeat as a whole (repeat), not each by "
+        "itself (repeat_interleave)": interleaved(q, k, v, tile),
     }
 
 
+def interleaved(q, k, v, tile):
+    """What comes out where row r of the G·t rows of a tile is taken for query r // G of it."""
+    T, S, G = q.shape[2], k.shape[2], q.shape[1] // k.shape[1]
+
+    def sees(t, g):
+        first = t // tile * tile
+        n_queries = min(tile, T - first)
+        last = first + n_queries - 1  # no key behind the tile's last query is read
+        return range(S - T + min(last, first + (g * n_queries + t - first) // G) + 1)
+
+    return torch.cat(
+        [
+            attention(q[:, [n]], k[:, [n // G]], v[:, [n // G]], lambda t, n=n: sees(t, n % G))
+            for n in range(q.shape[1])
+        ],
+        dim=1,
+    )
+
+
 @pytest.mark.exercise("flash_attention")
-@pytest.mark.parametrize(("T", "S"), [(1, 1), (5, 5), (1, 6), (3, 7), (6, 7), (8, 8)])
+@pytest.mark.parametrize(("T", "S"), [(1, 1), (5, 5), (1, 6), (3, 7), (6, 8), (8, 8)])
 @pytest.mark.parametrize(("N", "K"), [(4, 4), (6, 2), (4, 1)])
 def test_flash_attention_equals_attention_one_query_at_a_time(impl, N, K, T, S):
     q, k, v = heads(2, N, K, T, S)
     actual = impl.flash_attention(q, k, v, tile=4)
     assert actual.shape == q.shape, f"the result has the shape of q, {tuple(q.shape)}, not {tuple(actual.shape)}"
     assert close(actual, attention(q, k, v)), name_the_mistake(
-        actual, flash_mistakes(q, k, v), f"{T} queries over {S} keys in tiles of 4: not softmax attention"
+        actual, flash_mistakes(q, k, v, 4), f"{T} queries over {S} keys in tiles of 4: not softmax attention"
     )
 
 
@@ -278,6 +360,28 @@ def test_flash_attention_makes_no_matrix_of_scores(impl):
 
 
 @pytest.mark.exercise("flash_attention")
+def test_flash_attention_reads_no_key_behind_what_a_tile_sees(impl):
+    # 64 queries and keys in tiles of 8: the 8 rows of tiles meet 1 + 2 + … + 8 = 36 tiles of keys, of 64 that there
+    # are. A tile takes 8 · 8 · 8 multiplications for scores, as many for the mixture, and two FLOPs each: 2,048.
+    q, k, v = heads(1, 1, 1, 64, 64, H=8)
+    with FlopCounterMode(display=False) as counter:
+        impl.flash_attention(q, k, v, tile=8)
+    assert counter.get_total_flops() < 55 * 2048, (
+        "every tile of queries reads keys that none of its queries may see: 36 of the 64 pairs of tiles are needed, "
+        f"and the work is that of {counter.get_total_flops() / 2048:.0f}"
+    )
+
+
+@pytest.mark.exercise("flash_attention")
+def test_flash_attention_widens_a_tile_at_a_time(impl):
+    # 4,096 keys of 64 numbers: 524,288 B in 16 bits, 1,048,576 in 32. A tile of 64: 16,384.
+    q, k, v = torch.zeros(1, 1, 8, 64).bfloat16(), *(torch.zeros(1, 1, 4096, 64).bfloat16() for _ in range(2))
+    with LargestTensor() as largest:
+        impl.flash_attention(q, k, v, tile=64)
+    assert largest.nbytes < 1_048_576, "all keys or values were copied in 32 bits at once: widen a tile as it is read"
+
+
+@pytest.mark.exercise("flash_attention")
 def test_flash_attention_refuses_what_does_not_fit(impl):
     q, k, v = heads(1, 4, 2, 3, 5)
     assert_refuses("tile", impl.flash_attention, q, k, v, 0)
@@ -314,9 +418,51 @@ def test_split_k_attention_sees_each_row_s_own_positions(impl, n_splits):
         k[b, :, length:], v[b, :, length:] = NAN, INFINITY  # whatever memory holds behind a row's end
     actual = impl.split_k_attention(q, k, v, n_splits, torch.tensor(lengths))
     for b, length in enumerate(lengths[:3]):
-        alone = attention(q[[b]], k[[b], :, :length], v[[b], :, :length])
-        assert close(actual[[b]], alone), f"row {b} sees more or less than its own {length} positions"
+        alone = q[[b]], k[[b], :, :length], v[[b], :, :length]
+        why = "not softmax attention" if length == 9 else f"it sees more or less than its own {length} positions"
+        assert close(actual[[b]], attention(*alone)), name_the_mistake(
+            actual[[b]], split_mistakes(*alone, 9, n_splits), f"row {b}: {why}"
+        )
     assert close(actual[3], torch.zeros(4, 1, 6, dtype=torch.float64)), "a row without any position gives 0"
+
+
+def split_mistakes(q, k, v, S, n_splits):
+    """One row and its own keys, of S places that are cut into ranges."""
+    length, K, G, size = k.shape[2], k.shape[1], q.shape[1] // k.shape[1], math.ceil(S / n_splits)
+    other_groups = attention(q, k.repeat(1, G, 1, 1), v.repeat(1, G, 1, 1))
+    ranges = [slice(first, first + size) for first in range(0, length, size)]
+    means = [attention(q, k[:, :, part], v[:, :, part]) for part in ranges]
+    return {
+        "the scale is forgotten: scores are divided by √H": attention(q * math.sqrt(q.shape[3]), k, v),
+        "the scale is applied twice: scores are divided by √H once": attention(q / math.sqrt(q.shape[3]), k, v),
+        "query head n reads key/value head n // G, not n % K": other_groups,
+        IN_GROUPS: other_groups.unflatten(1, (G, K)).transpose(1, 2).flatten(1, 2),
+        "a mean of means: a range counts as much as its keys weigh, so states are merged before they are divided": (
+            sum(means) / len(means)
+        ),
+    }
+
+
+@pytest.mark.exercise("split_k_attention")
+def test_split_k_attention_meets_each_range_of_keys_by_itself(impl):
+    q, k, v = heads(1, 2, 1, 1, 96, H=4)
+    with KeysMet() as met:
+        impl.split_k_attention(q, k, v, 4)
+    assert met.most < 96, (
+        "one softmax met all 96 keys: each of the 4 ranges yields a state of its own, which needs nothing of the "
+        "others, and `merge` makes one of them"
+    )
+
+
+@pytest.mark.exercise("split_k_attention")
+def test_split_k_attention_of_16_bit_heads_adds_up_in_32(impl):
+    q, k, v = (x.bfloat16() for x in heads(1, 2, 1, 1, 600))
+    actual = impl.split_k_attention(q, k, v, 75)
+    assert actual.dtype == torch.bfloat16, f"the result has the dtype of q, not {actual.dtype}"
+    exact = explicit_sdpa(q.double(), k.double(), v.double())
+    # As for flash_attention: one rounding is off by 1/256 at most.
+    off = ((actual.double() - exact).abs() / exact.abs().clamp(min=0.01)).max().item()
+    assert off < 1 / 128, f"off by {off:.2%}: 75 states merged in 16 bits lose digits; keep them in 32"
 
 
 @pytest.mark.exercise("split_k_attention")
@@ -335,10 +481,20 @@ def test_score_matrix_bytes_of_a_long_prompt(impl):
     one = impl.score_matrix_bytes(8192)
     assert one != 67_108_864, "bits are taken for bytes, or half the matrix is left out: a mask saves no memory"
     assert one == 134_217_728, f"one head: 8,192² scores of 2 bytes; got {one:,}"
-    assert impl.score_matrix_bytes(8192, n_heads=32) == 4_294_967_296
+    assert impl.score_matrix_bytes(8192, n_heads=32) == 4_294_967_296, "each of the 32 heads has its own matrix"
     assert impl.score_matrix_bytes(8192, 32, batch_size=2) == 8_589_934_592, "each sequence has its own matrix"
-    assert impl.score_matrix_bytes(8192, 32, bits=32) == 8_589_934_592
+    assert impl.score_matrix_bytes(8192, 32, bits=32) == 8_589_934_592, "`bits` a score: 32 take twice what 16 do"
     assert impl.score_matrix_bytes(16_384) == 536_870_912, "twice the tokens: four times the scores"
+
+
+@pytest.mark.exercise("score_matrix_bytes")
+def test_score_matrix_bytes_are_whole_and_rounded_up(impl):
+    # 9 scores of 4 bits are 4.5 B, and memory comes in whole ones: 5.
+    found = impl.score_matrix_bytes(3, bits=4)
+    assert found != 4.5, "4.5 bytes: a number of bytes is whole, rounded up"
+    assert found != 4, "4 bytes hold 8 scores of 4 bits, and there are 9: round up, not down"
+    assert found == 5, f"9 scores of 4 bits take 5 bytes, not {found}"
+    assert not isinstance(found, float), "a number of bytes is an int, not a float"
 
 
 @pytest.mark.exercise("score_matrix_bytes")

@@ -12,11 +12,26 @@ from nanolm.attention import RotaryTable, Rotation, apply_rope
 FORGOTTEN_OFFSET = "position offset: the new token was rotated as position 0"
 
 
+CUT_AND_JOINED = (
+    "position 0 changed the order of the numbers: 2i and 2i + 1 were paired, and put back at i and i + H/2 (they are "
+    "the pair)"
+)
+JOINED_AND_CUT = (
+    "position 0 changed the order of the numbers: i and i + H/2 were paired, and put back at 2i and 2i + 1 (their "
+    "places are i and i + H/2)"
+)
+
+
+def alternately(x):
+    """The numbers at even places before those at odd ones, as indices, and the way back."""
+    H = x.shape[-1]
+    order = [*range(0, H, 2), *range(1, H, 2)]
+    return order, torch.tensor(order).argsort()
+
+
 def mistakes(x, positions, theta=10_000.0):
     """What comes out under each common mistake."""
-    half = x.shape[-1] // 2
-    interleaved = [*range(0, 2 * half, 2), *range(1, 2 * half, 2)]
-    back = torch.tensor(interleaved).argsort()
+    interleaved, back = alternately(x)
     return {
         f"{FORGOTTEN_OFFSET}; its angle is (offset + t) · theta^(-2i/H)": rotate(x, range(len(positions)), theta),
         "every token was rotated as if it stood at the offset: token t stands at offset + t": rotate(
@@ -28,6 +43,8 @@ def mistakes(x, positions, theta=10_000.0):
         "numbers 2i and 2i + 1 were paired: in the layout of Llama checkpoints i is paired with i + H/2": rotate(
             x[..., interleaved], positions, theta
         )[..., back],
+        CUT_AND_JOINED: rotate(x[..., interleaved], positions, theta),
+        JOINED_AND_CUT: rotate(x, positions, theta)[..., back],
         "theta was ignored: 10,000 is only its default": rotate(x, positions, 10_000.0),
         "all pairs turn alike: pair i turns by position · theta^(-2i/H)": rotate(x, positions, 1.0),
         "the exponent is -i/H: it must be -2i/H, so that the slowest pair reaches 1/theta": rotate(
@@ -79,7 +96,16 @@ def test_apply_rope_turns_the_first_pair_by_one_radian_a_position(impl):
 def test_apply_rope_leaves_position_zero_as_it_is(impl):
     x = random(1, 2, 1, 6)
     turned = impl.apply_rope(x.clone(), 0)
-    assert close(turned, x), "the angle at position 0 is 0: nothing may turn (do positions start at 1?)"
+    order, back = alternately(x)
+    assert close(turned, x), name_the_mistake(
+        turned,
+        {
+            CUT_AND_JOINED: x[..., order],
+            JOINED_AND_CUT: x[..., back],
+            "the angle at position 0 is 0: nothing may turn (do positions start at 1?)": rotate(x, [1]),
+        },
+        "the angle at position 0 is 0: nothing may turn",
+    )
 
 
 @pytest.mark.exercise("apply_rope")

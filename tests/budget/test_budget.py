@@ -28,6 +28,10 @@ def check(got, expected, what="the result"):
     assert got == expected, f"{what}: {got:,}, not {expected:,}"
 
 
+def check_is_whole(got, what):
+    assert not isinstance(got, float), f"{what} are a whole number, an int; {got} is a float"
+
+
 law = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -67,8 +71,11 @@ def test_kv_bytes_per_token_of_latent_attention_are_one_latent_and_one_rotary_ke
     # 61 layers · (512 + 64) numbers · 2 B = 70,272 B. With GQA a layer keeps 2 · 8 · 128 = 2,048 numbers: 3.6x.
     got = impl.kv_bytes_per_token(DEEPSEEK_V3)
     assert got != 3_997_696, "keys and values of all 128 heads counted: latent attention caches what they are made from"
-    assert got != 140_544, "factor 2 for K and V: one latent vector makes both"
-    assert got == 70_272
+    assert got != 140_544, "no factor 2 for K and V: one latent vector makes both"
+    assert got != 62_464, "the rotary key is left out: its 64 numbers are cached beside the 512 of the latent vector"
+    assert got != 1_152, "layers forgotten: each of the 61 layers has a latent vector and a rotary key"
+    assert got != 562_176, "bits taken for bytes: 8x too large"
+    check(got, 70_272)
 
 
 @pytest.mark.exercise("kv_cache_bytes")
@@ -171,6 +178,12 @@ def test_max_concurrent_requests_leave_the_reserve_alone(impl):
     assert impl.max_concurrent_requests(80e9, 140e9, 1e9) == 0, "weights that do not fit leave room for none, not fewer"
 
 
+@pytest.mark.exercise("max_concurrent_requests")
+def test_max_concurrent_requests_are_a_whole_number(impl):
+    check_is_whole(impl.max_concurrent_requests(80e9, 16e9, 1_073_741_824), "requests")
+    check_is_whole(impl.max_concurrent_requests(80e9, 140e9, 1e9), "no requests")
+
+
 @pytest.mark.exercise("max_context")
 @pytest.mark.parametrize(
     ("weights", "kv_bytes_per_token", "batch_size", "tokens"),
@@ -194,6 +207,12 @@ def test_max_context_on_80_gb_with_a_tenth_kept_free(impl, weights, kv_bytes_per
         "headroom is a fraction of the whole memory, not of what the weights leave"
     )
     check(got, tokens)
+
+
+@pytest.mark.exercise("max_context")
+def test_max_context_is_a_whole_number(impl):
+    check_is_whole(impl.max_context(80e9, 16e9, 131_072, 16), "tokens of context")
+    check_is_whole(impl.max_context(80e9, 140e9, 131_072), "no tokens of context")
 
 
 @pytest.mark.exercise("max_context")
@@ -235,6 +254,13 @@ def test_positions_run_with_a_cache_are_the_prompt_once_and_then_one_a_pass(impl
     check(got, 23)
     assert 248 / got == pytest.approx(10.8, abs=0.05)
     check(impl.positions_run(8, 3, cached=True), 10, "a prompt of 8 and 3 passes")
+
+
+@pytest.mark.exercise("positions_run")
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("n_new", [0, 1, 16])
+def test_positions_run_are_a_whole_number(impl, n_new, cached):
+    check_is_whole(impl.positions_run(8, n_new, cached=cached), "positions")
 
 
 @pytest.mark.exercise("positions_run")

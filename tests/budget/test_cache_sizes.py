@@ -15,6 +15,7 @@ def test_windowed_cache_bytes_stop_growing_at_the_window(impl):
     for n_tokens, expected in ((1024, 134_217_728), (4096, 536_870_912), (131_072, 536_870_912)):
         got = impl.windowed_cache_bytes(LLAMA_3_8B, n_tokens, [4096] * 32)
         assert got != 4096 * 131_072 or n_tokens >= 4096, "a text shorter than the window fills only its own length"
+        assert got != n_tokens * 131_072 or n_tokens <= 4096, "a text longer than the window leaves the window alone"
         assert got == expected, f"{n_tokens} tokens, window 4,096: got {got:,}"
 
 
@@ -25,16 +26,25 @@ def test_windowed_cache_bytes_of_a_hybrid_add_up_layer_by_layer(impl):
     got = impl.windowed_cache_bytes(LLAMA_3_8B, 8192, windows)
     assert got != 1_073_741_824, "the windows have no effect: each layer keeps its own number of positions"
     assert got == 281_018_368, f"got {got:,}"
-    assert impl.windowed_cache_bytes(LLAMA_3_8B, 8192, windows, batch_size=16) == 4_496_293_888
-    assert impl.windowed_cache_bytes(LLAMA_3_8B, 8192, windows, kv_bits=8) == 140_509_184
+    batch = impl.windowed_cache_bytes(LLAMA_3_8B, 8192, windows, batch_size=16)
+    assert batch != 281_018_368, "batch forgotten: each of the 16 sequences has caches of its own"
+    assert batch == 4_496_293_888, f"16 sequences: got {batch:,}"
+    narrow = impl.windowed_cache_bytes(LLAMA_3_8B, 8192, windows, kv_bits=8)
+    assert narrow != 281_018_368, "kv_bits forgotten: with 8 bits half of what 16 take"
+    assert narrow == 140_509_184, f"8 bits: got {narrow:,}"
     assert impl.windowed_cache_bytes(LLAMA_3_8B, 8192, [None] * 32) == 1_073_741_824, "None keeps the whole text"
-    assert impl.windowed_cache_bytes(LLAMA_3_8B, 0, windows) == 0
+    assert impl.windowed_cache_bytes(LLAMA_3_8B, 0, windows) == 0, "no tokens take no bytes"
 
 
 @pytest.mark.exercise("windowed_cache_bytes")
 def test_windowed_cache_bytes_of_a_mixture_with_latent_attention(impl):
     # 576 numbers of 2 B = 1,152 B a position and layer; 61 layers of 100 positions.
-    assert impl.windowed_cache_bytes(DEEPSEEK_V3, 8192, [100] * 61) == 7_027_200
+    got = impl.windowed_cache_bytes(DEEPSEEK_V3, 8192, [100] * 61)
+    assert got != 14_054_400, "no factor 2 for the latent vector: it makes keys and values both"
+    assert got != 399_769_600, (
+        "latent attention caches one latent vector and a rotary key, not keys and values of heads"
+    )
+    assert got == 7_027_200, f"got {got:,}"
 
 
 @pytest.mark.exercise("windowed_cache_bytes")

@@ -78,7 +78,7 @@ def test_update_writes_at_length_and_nowhere_else(impl):
 def test_update_of_one_layer_leaves_the_others_alone(impl):
     cache = impl.KVCache(tiny_config(), B, 4, torch.float64)
     for layer in range(3):
-        cache.update(layer, *(torch.full((B, K, 1, H), float(10 * layer + i)) for i in (1, 2)))
+        cache.update(layer, *(torch.full((B, K, 1, H), 10.0 * layer + i, dtype=torch.float64) for i in (1, 2)))
         assert cache.length == 0, "the length was advanced inside a layer: every layer writes to the same positions"
     written = [(cache.keys[i][0, 0, 0, 0].item(), cache.values[i][0, 0, 0, 0].item()) for i in range(3)]
     assert written[:2] != [(0, 0), (0, 0)], (
@@ -119,6 +119,17 @@ def test_update_takes_exactly_as_many_positions_as_there_is_room_for(impl):
     no_room = "2 more positions after 3 do not fit into a capacity of 4: raise a ValueError (`_end_of` does)"
     assert_is_refused(no_room, cache.update, 0, *new_heads(2))
     assert all(map(torch.equal, contents(cache), before)), "an update that is refused must not write anything"
+
+
+@pytest.mark.exercise("KVCache.update")
+def test_update_lets_no_gradient_into_the_cache(impl):
+    cache, (k, v) = cache_of(impl.KVCache, length=3), new_heads(2)
+    cache.update(0, k.requires_grad_(), v.requires_grad_())
+    followed = [name for name in ("keys", "values") if getattr(cache, name)[0].requires_grad]
+    assert not followed, (
+        f"a gradient flows into the {' and '.join(followed)} of the cache, which would hold every pass in memory: "
+        "write k.detach() and v.detach()"
+    )
 
 
 @pytest.mark.exercise("KVCache.update")

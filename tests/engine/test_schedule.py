@@ -11,10 +11,18 @@ from nanolm.engine import Plan
 pytestmark = pytest.mark.exercise("Scheduler.schedule")
 
 
+def twice(plan):
+    """Who is in the plan more than once."""
+    names = [str(work.request) for work in plan.work]
+    return {name for name in names if names.count(name) > 1}
+
+
 def test_schedule_runs_one_token_of_each_request_that_decodes(impl):
     scheduler = made(impl)
     a, b = running(scheduler, "a", 3), running(scheduler, "b", 5)
-    assert shown(scheduler.schedule()) == "a1 b1", "each has one token pending: the one it has just written"
+    plan = scheduler.schedule()
+    assert not twice(plan), f"a is in the plan twice, {shown(plan)}: does it, which decodes, run as a prompt too?"
+    assert shown(plan) == "a1 b1", "each has one token pending: the one it has just written"
     assert (a.table.length, b.table.length) == (4, 6), "reserve the positions of what runs: table.append"
 
 
@@ -59,6 +67,15 @@ def test_schedule_shares_what_is_left_among_prompts_in_order(impl):
     scheduler = made(impl, max_tokens_per_step=10)
     in_its_prompt(scheduler, "p", 8, 2), in_its_prompt(scheduler, "q", 12, 4)
     assert shown(scheduler.schedule()) == "p6 q4", "prompt_shares says how many tokens each may run"
+
+
+def test_schedule_runs_prompts_in_order_where_the_scheduler_is_not_fair(impl):
+    # p has 18 tokens left, q 8. By turns it would be p5 q5.
+    scheduler = made(impl, n_blocks=30, max_tokens_per_step=10)
+    in_its_prompt(scheduler, "p", 20, 2), in_its_prompt(scheduler, "q", 12, 4)
+    said = shown(scheduler.schedule())
+    assert sorted(said.split()) != ["p5", "q5"], "max_overtakes is 0, and the prompts shared as if it were not: fair=…"
+    assert said == "p10", "max_overtakes is 0, so prompts run in order of admission"
 
 
 def test_schedule_lets_prompt_shares_decide_where_the_scheduler_is_fair(impl):
@@ -119,8 +136,12 @@ def test_schedule_runs_a_short_newcomer_once(impl):
     scheduler = made(impl, n_blocks=30, max_tokens_per_step=8, max_overtakes=4)
     in_its_prompt(scheduler, "p", 40, 2)
     waiting(scheduler, Named("n", 3))
+    short_one, asked = scheduler._admit_a_short_one, []
+    scheduler._admit_a_short_one = lambda plan, budget: asked.append(budget) or short_one(plan, budget)
     said = shown(scheduler.schedule())
-    assert said.count("n") == 1, "n was admitted in this pass with its tokens, and got a share of a prompt too"
+    assert asked, "step 2 was left out: _admit_a_short_one lets n, which is shorter than p, run before it"
+    assert asked == [8], f"step 2 comes before step 3: _admit_a_short_one was asked with {asked[0]} of 8 tokens left"
+    assert said.count("n") < 2, "n was admitted in this pass with its tokens, and got a share of a prompt too"
     assert said == "n3 p5", "_admit_a_short_one comes before the prompts and says how many tokens that took"
 
 

@@ -24,7 +24,8 @@ def test_admit_takes_requests_in_order_of_arrival(impl):
     a, b, c = waiting(scheduler, Named("a", 3), Named("b", 2), Named("c", 1))
     scheduler.admit(plan, 100)
     assert scheduler.running[:1] != [c], "the last of the line was served first"
-    assert scheduler.running == plan.admitted == [a, b], "who came first is served first, max_running in all"
+    assert scheduler.running == [a, b], f"a, then b, and no more than max_running, 2: {scheduler.running} run"
+    assert plan.admitted == [a, b], f"whoever is admitted is entered in plan.admitted; it has {plan.admitted}"
     assert list(scheduler.waiting) == [c]
     assert shown(plan) == "a3 b2", "a newcomer runs its pending tokens in this very pass"
     assert (a.table.length, b.table.length) == (3, 2), "the positions of this pass have to be reserved"
@@ -93,7 +94,8 @@ def test_admit_without_budget_admits_nobody(impl, budget):
     scheduler, plan = made(impl), Plan()
     (a,) = waiting(scheduler, Named("a", 4))
     scheduler.admit(plan, budget)
-    assert (list(scheduler.waiting), plan.work, scheduler.allocator.n_used) == ([a], [], 0)
+    assert list(scheduler.waiting) == [a], f"the budget of newcomers is {budget}, so nobody is admitted, a neither"
+    assert (plan.work, scheduler.allocator.n_used) == ([], 0), f"with a budget of {budget} nothing runs"
 
 
 @ADMIT

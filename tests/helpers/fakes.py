@@ -31,6 +31,12 @@ class TableReader:
     def __repr__(self) -> str:
         return "a draft" if isinstance(self, TableDraft) else "a target"
 
+    @property
+    def _at_most(self) -> str:
+        if isinstance(self, TableDraft):
+            return "it may have read fewer than the target, so forget down to draft.length at most"
+        return "the last new token was drawn after the pass and nobody has read it; len(text) + len(new) - 1 stay read"
+
     def feed(self, tokens: Sequence[int], last: int = 1) -> Tensor:
         assert tokens, (
             "feed was given nothing to read: the text has not grown, or a stale cache holds all of it already"
@@ -41,7 +47,10 @@ class TableReader:
         return self.table[self.read[-last:]]
 
     def truncate(self, length: int) -> None:
-        assert 0 <= length <= len(self.read), f"truncate({length}), but only {len(self.read)} tokens have been read"
+        assert length >= 0, f"truncate({length}): {self} cannot keep fewer than 0 tokens"
+        assert length <= len(self.read), (
+            f"truncate({length}), but {self} has read only {len(self.read)} tokens: {self._at_most}"
+        )
         del self.read[length:]
 
 

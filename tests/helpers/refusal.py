@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,9 +22,20 @@ def assert_refuses(name, call, *arguments):
         is_named = any(re.search(rf"(?<![^\W_]){re.escape(each)}s?(?![^\W_])", str(error)) for each in names)
         assert is_named, f"the message {str(error)!r} should name the argument, {' or '.join(names)}"
         return
-    shown = ", ".join(str(a.tolist() if isinstance(a, torch.Tensor) else getattr(a, "name", a)) for a in arguments[:3])
-    why = f"({shown}, …) is impossible because of {name.replace('|', ' and ')}"
-    pytest.fail(f"{why}: raise a ValueError that says so; it returned {result}")
+    shown = ", ".join(map(_short, arguments))
+    why = f"({shown}) is impossible because of {name.replace('|', ' and ')}"
+    pytest.fail(f"{why}: raise a ValueError that says so; it returned {_short(result)}")
+
+
+def _short(value: Any) -> str:
+    """A value as a message can hold it: of a large array its shape."""
+    if isinstance(value, torch.Tensor | np.ndarray):
+        text = (
+            str(value.tolist()) if value.size != 0 and len(str(value.tolist())) <= 60 else f"shape {tuple(value.shape)}"
+        )
+        return text
+    text = str(getattr(value, "name", value))
+    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def assert_is_refused(why: str, call: Callable[..., Any], *arguments: Any) -> None:

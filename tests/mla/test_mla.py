@@ -46,7 +46,11 @@ def parts(T, S, sizes=(B, N, H, C, R, U), seed=0):
     return [random(*shape, seed=seed + i) for i, shape in enumerate(shapes)]
 
 
-def attention_mistakes(q, q_rotary, latents, rotary_keys, up_keys, up_values):
+KEYS_TURNED = "the key is up_keys[n] · c; you multiplied with its transpose"
+QUERIES_TURNED = "the transpose is missing: q · (W c) is (Wᵀ q) · c, so a query is multiplied with Wᵀ"
+
+
+def attention_mistakes(q, q_rotary, latents, rotary_keys, up_keys, up_values, keys_turned):
     S = latents.shape[1]
     arguments = (q, q_rotary, latents, rotary_keys, up_keys, up_values)
     suspects = {
@@ -63,20 +67,20 @@ def attention_mistakes(q, q_rotary, latents, rotary_keys, up_keys, up_values):
     }
     if up_keys.shape[1] == up_keys.shape[2]:
         turned = (q, q_rotary, latents, rotary_keys, up_keys.transpose(1, 2), up_values)
-        suspects["the transpose is missing: q · (W c) is (Wᵀ q) · c, so a query is multiplied with Wᵀ"] = by_definition(
-            *turned
-        )
+        suspects[keys_turned] = by_definition(*turned)
     if up_values.shape[1] == up_values.shape[2]:
         turned = (q, q_rotary, latents, rotary_keys, up_keys, up_values.transpose(1, 2))
         suspects["up_values is transposed: a value is up_values[n] · c"] = by_definition(*turned)
     return suspects
 
 
-def check_attention(attention, T, S, **sizes):
+def check_attention(attention, T, S, keys_turned=KEYS_TURNED, **sizes):
     arguments = parts(T, S, **sizes)
     actual = attention(*arguments)
     assert close(actual, by_definition(*arguments)), name_the_mistake(
-        actual, attention_mistakes(*arguments), f"latent attention of {T} queries over {S} positions is wrong"
+        actual,
+        attention_mistakes(*arguments, keys_turned),
+        f"latent attention of {T} queries over {S} positions is wrong",
     )
 
 
@@ -109,7 +113,7 @@ def test_naive_attention_turns_no_matrix_round(impl):
 
 @pytest.mark.exercise("absorbed_attention")
 def test_absorbed_attention_multiplies_queries_with_the_transpose(impl):
-    check_attention(impl.absorbed_attention, 2, 4, sizes=SQUARE)
+    check_attention(impl.absorbed_attention, 2, 4, QUERIES_TURNED, sizes=SQUARE)
 
 
 @pytest.mark.exercise("naive_attention")
@@ -126,7 +130,17 @@ def check_mask(attention):
     sees = ([0, 2, 3], [1, 4])
     mask = torch.tensor([[s in row for s in range(5)] for row in sees])
     arguments = parts(2, 5)
-    assert close(attention(*arguments, mask), by_definition(*arguments, sees=sees.__getitem__)), "mask was not used"
+    actual = attention(*arguments, mask)
+    assert close(actual, by_definition(*arguments, sees=sees.__getitem__)), name_the_mistake(
+        actual,
+        {
+            "mask was not used": by_definition(*arguments),
+            "the mask is turned round: True means that the query may see the key": by_definition(
+                *arguments, sees=lambda t: [s for s in range(5) if s not in sees[t]]
+            ),
+        },
+        "wrong with a mask (if it is wrong without one too, mend that first)",
+    )
 
 
 @pytest.mark.exercise("absorbed_attention")
@@ -211,6 +225,7 @@ def test_absorbed_attention_hands_over_the_scale_of_the_key_that_it_does_not_mak
 @pytest.mark.exercise("absorbed_attention")
 def test_absorbed_attention_hands_over_a_mask_where_it_has_one(impl):
     *_, (*_, named), _, _ = absorbed(impl)
+    assert named, "attend was given nothing beside queries, keys and values: it takes the scale too"
     assert set(named) == {"scale"}, f"attend was given {', '.join(named)}: without a mask it takes no more than a scale"
     mask = torch.ones(3, 5, dtype=torch.bool)
     *_, (*_, named), _, _ = absorbed(impl, mask=mask)
@@ -247,7 +262,36 @@ def test_latent_multiplications_of_a_decode_step_and_a_prompt(impl):
     naive, absorbed = impl.latent_multiplications(1, 8192, 128, deepseek)
     assert naive != 131_072 + 2_621_440, "naive: keys and values are made for all S positions, not for the T queries"
     assert absorbed != 1_073_741_824 + 8_912_896, "absorbed: the matrices meet the T queries, not the S positions"
-    assert (naive, absorbed) == (1_076_363_264, 9_043_968)
+    assert (naive, absorbed) != (9_043_968, 1_076_363_264), "naive and absorbed are swapped: naive comes first"
+    # What each number is with a part left out.
+    for way, found, right, parts in (
+        (
+            "naive",
+            naive,
+            1_076_363_264,
+            {
+                2_621_440: "making the keys and values of all S positions, C · (H + U) each, is missing",
+                1_073_741_824: "the queries' meeting with S positions is missing",
+                536_870_912 + 2_621_440: "U is missing, or H: a position's key has H numbers and its value U",
+                1_073_741_824 + 1_572_864: "U is missing, or H: a query meets H + R numbers for a score, U for a value",
+                536_870_912 + 1_572_864: "U is missing, or H, in both: a position's key has H numbers, its value U",
+                1_073_741_824 + 2_097_152: "R is missing: a score takes H + R multiplications",
+            },
+        ),
+        (
+            "absorbed",
+            absorbed,
+            9_043_968,
+            {
+                8_912_896: "bringing each query to C numbers and its mixture back, C · (H + U), is missing",
+                131_072: "the queries' meeting with S positions is missing",
+                65_536 + 8_912_896: "U is missing, or H: a query is brought to C numbers from H, and to U back",
+                131_072 + 4_718_592: "C is missing for the mixture: a score takes C + R, and the mixture C more",
+                131_072 + 8_388_608: "R is missing: a score takes C + R multiplications",
+            },
+        ),
+    ):
+        assert found == right, f"{way}: " + parts.get(found, f"{found:,} multiplications, not {right:,}")
     # A prompt of 1,000: 131,072,000 up in both ways, then 10⁶ · 320 against 10⁶ · 1,088.
     assert impl.latent_multiplications(1000, 1000, 128, deepseek) == (451_072_000, 1_219_072_000)
     # Per position that is far back: 131,072 + 320 T against 1,088 T; equal at T = 131,072 / 768 = 170.7.
@@ -383,6 +427,9 @@ class RecordingCache:
         self.latents, self.rotary_keys, self.length = latents, rotary_keys, latents.shape[1]
         self.calls, self.updates = [], []
 
+    def advance(self, n):
+        self.length += n
+
     def update(self, layer, latents, rotary_keys):
         assert rotary_keys.ndim == 3, f"rotary keys {tuple(rotary_keys.shape)}: one a token, shared by heads: (B, T, R)"
         self.calls.append("update")
@@ -425,26 +472,56 @@ def rms_norm(x, weight):
     return x / torch.sqrt((x * x).mean(-1, keepdim=True) + 1e-5) * weight  # norm_eps of tiny_config
 
 
-def by_hand(layer, x, past, offset, norm=True, turn_keys=1, k_offset=None, q_offset=None, side_by_side=True, sees=None):
+def by_hand(
+    layer,
+    x,
+    past,
+    offset,
+    norm=True,
+    turn_keys=1,
+    k_offset=None,
+    q_offset=None,
+    side_by_side=True,
+    sees=None,
+    q_theta=THETA,
+    k_theta=THETA,
+    k_positions=None,
+    heads_first=False,
+    q_by_head=False,
+):
     """The layer's output by the formulas; the arguments after `offset` plant mistakes."""
-    T, C = x.shape[1], layer.latent.kv_latent_dim
+    T, C, R = x.shape[1], layer.latent.kv_latent_dim, layer.latent.rotary_dim
     if layer.latent.q_latent_dim:
         q = rms_norm(x @ layer.q[0].weight.T, layer.q[1].weight) @ layer.q[2].weight.T
     else:
         q = x @ layer.q.weight.T
-    q = q.view(B, T, N, H + R).transpose(1, 2)
+    q = q.reshape(B, N, T, H + R) if heads_first else q.view(B, T, N, H + R).transpose(1, 2)
     k_offset, q_offset = (offset if given is None else given for given in (k_offset, q_offset))
-    q_rotary = rotate(q[..., H:], range(q_offset, q_offset + T), THETA)
+    if q_by_head:
+        q_rotary = rotate(q[..., H:].transpose(1, 2), range(offset, offset + N), q_theta).transpose(1, 2)
+    else:
+        q_rotary = rotate(q[..., H:], range(q_offset, q_offset + T), q_theta)
     down = x @ layer.down.weight.T
     latents = rms_norm(down[..., :C], layer.norm.weight) if norm else down[..., :C]
     rotary_keys = down[..., C:]
     for _ in range(turn_keys):
-        rotary_keys = rotate(rotary_keys, range(k_offset, k_offset + T), THETA)
+        rotary_keys = rotate(rotary_keys, k_positions or range(k_offset, k_offset + T), k_theta)
     up = layer.up.weight.view(N, H + U, C)
     latents, rotary_keys = torch.cat([past[0], latents], 1), torch.cat([past[1], rotary_keys], 1)
     mixed = by_definition(q[..., :H], q_rotary, latents, rotary_keys, up[:, :H], up[:, H:], sees)
     mixed = mixed.transpose(1, 2).flatten(2) if side_by_side else mixed.reshape(B, T, -1)
     return mixed @ layer.out.weight.T
+
+
+HEADS_SECOND = (
+    "cut the last dimension into heads, (B, T, N, H + R), then put the heads before T: view(B, N, T, H + R) mixes "
+    "positions and heads"
+)
+BEFORE_T = (
+    "every new rotary key was rotated as the first new position: `apply_rope` counts positions along the dimension "
+    "before the last, so put the head dimension before T, (B, 1, T, R)"
+)
+NOT_COUNTED_HERE = "the length was advanced inside a layer: the caller does that, once a pass"
 
 
 # Naive S · 5 · 9 + T · S · 11 multiplications a head, absorbed T · 5 · 9 + T · S · 12. In turn 356 and 372 (no past);
@@ -459,12 +536,21 @@ def test_forward_of_latent_attention_equals_the_formulas(layer, T, S):
     cache = RecordingCache(*past)
     actual = layer(x, cache, S - T)
     arguments = (layer, x, past, S - T)
+    assert cache.length == S - T, NOT_COUNTED_HERE
     suspects = {
         "the latent vector is not normed": by_hand(*arguments, norm=False),
         "position offset: the new token was rotated as position 0": by_hand(*arguments, k_offset=0, q_offset=0),
         "position offset: the new rotary key was rotated as position 0": by_hand(*arguments, k_offset=0),
         "position offset: the query was rotated as position 0": by_hand(*arguments, q_offset=0),
-        "the rotary key is not rotated": by_hand(*arguments, turn_keys=0),
+        # Before any past the first new position is 0, which turns nothing: the two mistakes give the same.
+        "the rotary key is not rotated"
+        if S > T
+        else "the rotary key is not rotated, or every one as position 0: its "
+        "head dimension belongs before T, (B, 1, T, R)": by_hand(*arguments, turn_keys=0),
+        BEFORE_T: by_hand(*arguments, k_positions=[S - T] * T),
+        HEADS_SECOND: by_hand(*arguments, heads_first=True),
+        "the queries' heads were turned by their number, not by position: put the head dimension before T, "
+        "(B, N, T, R), and then rotate": by_hand(*arguments, q_by_head=True),
         "the rotary key is rotated twice": by_hand(*arguments, turn_keys=2),
         "the heads were not put side by side: (B, N, T, U) becomes (B, T, N, U) before (B, T, N·U)": by_hand(
             *arguments, side_by_side=False
@@ -492,9 +578,10 @@ def test_forward_of_latent_attention_caches_what_all_heads_share(layer, T, past)
         "rotary keys were cached before the rotation: later passes cannot know their positions": down[..., C:],
         "the rotary key is rotated twice": rotate(once, range(past, past + T), THETA),
         "position offset: the new rotary key was rotated as position 0": rotate(down[..., C:], range(T), THETA),
+        BEFORE_T: rotate(down[..., C:], [past] * T, THETA),
     }
     assert close(rotary_keys, once), name_the_mistake(rotary_keys, suspects, "the cache got wrong rotary keys")
-    assert cache.length == past, "the length was advanced inside a layer: the caller does that, once a pass"
+    assert cache.length == past, NOT_COUNTED_HERE
 
 
 @pytest.mark.exercise("MLA.forward")
@@ -548,6 +635,28 @@ def test_forward_of_latent_attention_makes_keys_and_values_of_what_update_return
 def test_forward_of_latent_attention_without_a_cache(layer):
     x, none = random(B, 4, 20), new_entries(0)
     assert close(layer(x), by_hand(layer, x, none, 0)), "without a cache the positions see each other alone"
+
+
+@pytest.mark.exercise("MLA.forward")
+def test_forward_of_latent_attention_turns_by_the_model_s_theta(impl):
+    # Two pairs of numbers: the first turns by one radian a position whatever theta is, the second by 1 / √theta.
+    layer, x = layer_of(impl, rotary_dim=4), random(B, 4, 20)
+    arguments = (layer, x, (torch.zeros(B, 0, C, dtype=torch.float64), torch.zeros(B, 0, 4, dtype=torch.float64)), 0)
+    actual, default = layer(x), 10_000.0
+    suspects = {
+        "theta: rotate by self.theta, not by the default of apply_rope": by_hand(
+            *arguments, q_theta=default, k_theta=default
+        ),
+        "theta of the queries: rotate by self.theta, not by the default of apply_rope": by_hand(
+            *arguments, q_theta=default
+        ),
+        "theta of the rotary keys: rotate by self.theta, not by the default of apply_rope": by_hand(
+            *arguments, k_theta=default
+        ),
+    }
+    assert close(actual, by_hand(*arguments)), name_the_mistake(
+        actual, suspects, "4 rotary numbers: wrong output (if it is wrong with 2 too, mend that first)"
+    )
 
 
 @pytest.mark.exercise("MLA.forward")

@@ -162,7 +162,7 @@ def scripted(impl: ModuleType, **changes) -> NanoLM:
 
     class Scripted(impl.NanoLM):
         def new_cache(self, batch_size=1, capacity=None, ragged=False, cache_kind="float"):
-            self.cache = CountingCache(batch_size)
+            self.cache, self.cache_kind = CountingCache(batch_size), cache_kind
             return self.cache
 
         def forward(self, tokens, cache=None, last=None):
@@ -172,12 +172,13 @@ def scripted(impl: ModuleType, **changes) -> NanoLM:
             self.passes.append((tokens.tolist(), starts))
             rows = [[next_token(int(tokens[b, t]), starts[b] + t) for t in range(T)] for b in range(B)]
             logits = 5.0 * torch.nn.functional.one_hot(torch.tensor(rows), 11).double()
+            self.scored.append(T if last is None else last if isinstance(last, int) else last[0].numel())
             if isinstance(last, torch.Tensor):
                 return logits[torch.arange(B), last].unsqueeze(1)
             return logits if last is None else logits[:, -last:]
 
     model = Scripted(tiny_config(n_layers=1, **changes))
-    model.passes = []
+    model.passes, model.scored = [], []
     return model
 
 
@@ -185,17 +186,24 @@ def positions_run(model) -> list[int]:
     return [len(tokens[0]) for tokens, _ in model.passes]
 
 
-def steps_of(stream) -> list[list[int | None]]:
+def steps_of(stream, n_rows=1) -> list[list[int | None]]:
     """All that a stream yields, each step a list with one token a row."""
     steps = []
     for step in stream:
         kind = type(step).__name__
         assert kind == "list", f"a step is a list with one token a row, also for a single row; not {kind}"
+        assert len(step) == n_rows, (
+            f"{len(step)} token{'s' * (len(step) != 1)} came for {n_rows} row{'s' * (n_rows != 1)}: one for each row"
+        )
+        assert not any(isinstance(token, torch.Tensor) for token in step), (
+            "tokens must be Python ints (.tolist()), not tensors without a dimension"
+        )
         steps.append(step)
     return steps
 
 
 PROMPT = [1, 2, 3, 4, 5, 6, 7, 8]
+END_IS_YIELDED = "the end token itself is still yielded: it is part of the text"
 
 
 @pytest.mark.exercise("NanoLM.stream")
@@ -252,6 +260,7 @@ def test_stream_writes_what_the_model_says(impl):
 def test_stream_yields_a_token_before_it_runs_the_next_pass(impl):
     model = scripted(impl)
     stream = model.stream([PROMPT], 5)
+    assert not isinstance(stream, list), "stream must yield: it returned a list"
     for passes in (1, 2, 3):
         next(stream)
         assert len(model.passes) == passes, (
@@ -263,7 +272,7 @@ def test_stream_yields_a_token_before_it_runs_the_next_pass(impl):
 def test_stream_takes_rows_of_unequal_length(impl):
     prompts = [[1, 2, 3, 4, 5], [7], [10, 4, 2]]
     model = scripted(impl)
-    columns = steps_of(model.stream(prompts, 4))
+    columns = steps_of(model.stream(prompts, 4), n_rows=3)
     texts = [list(column) for column in zip(*columns, strict=True)]
     expected = [scripted_text(prompt, 4) for prompt in prompts]
     assert positions_run(model) == [5, 1, 1, 1], "one prefill pass serves all rows, as wide as the longest prompt"
@@ -288,7 +297,7 @@ def test_stream_stops_after_the_end_token(impl):
     model = scripted(impl, eos_token_ids=(2,))
     text = [step[0] for step in steps_of(model.stream([[1, 2, 3]], 9))]
     assert text[:2] == [0, 3], f"{text[:2]} came before any end, the model says [0, 3]: mend the text first"
-    assert text != [0, 3], "the end token itself is part of the text"
+    assert text != [0, 3], END_IS_YIELDED
     assert text == [0, 3, 2], f"{text}: nothing comes after the end token"
     assert len(model.passes) == 3, "a pass was run after the text had ended"
 
@@ -305,6 +314,7 @@ def test_stream_takes_its_end_tokens_from_the_request_first(impl, end_tokens, le
     assert text[:length] == right or right[: len(text)] == text, (
         f"{text} came out, the model says {right}: mend the text without end tokens first"
     )
+    assert text != right[:-1] or length == 6, END_IS_YIELDED
     assert text == right, "end_tokens of the request replace the model's own; () means none, None the model's"
 
 
@@ -312,7 +322,8 @@ def test_stream_takes_its_end_tokens_from_the_request_first(impl, end_tokens, le
 def test_stream_gives_none_for_rows_that_have_ended(impl):
     # Row 0 writes 0, 3, 2 (ends); row 1, after 4, writes 1, 4, 3, 1, 7 and has no 2 in it.
     assert scripted_text([4], 5) == [1, 4, 3, 1, 7]
-    steps = steps_of(scripted(impl, eos_token_ids=(2,)).stream([[1, 2, 3], [4]], 5))
+    steps = steps_of(scripted(impl, eos_token_ids=(2,)).stream([[1, 2, 3], [4]], 5), n_rows=2)
+    assert [step[0] for step in steps] != [0, 3, None, None, None], END_IS_YIELDED
     assert [step[1] for step in steps] == [1, 4, 3, 1, 7], "one row's end must not end, or change, another row"
     assert [step[0] for step in steps] == [0, 3, 2, None, None], "after its end token a row yields None"
 
@@ -320,6 +331,35 @@ def test_stream_gives_none_for_rows_that_have_ended(impl):
 @pytest.mark.exercise("NanoLM.stream")
 def test_stream_of_no_new_tokens_yields_nothing(impl):
     assert list(scripted(impl).stream([PROMPT], 0)) == [], "no token was asked for, and something came out"
+
+
+@pytest.mark.exercise("NanoLM.stream")
+@pytest.mark.parametrize("prompts", [[PROMPT], [[1, 2, 3, 4, 5], [7]]], ids=["one row", "rows of unequal length"])
+def test_stream_asks_the_prefill_for_one_position_a_row(impl, prompts):
+    model = scripted(impl)
+    list(model.stream(prompts, 3))
+    assert model.scored[0] == 1, (
+        f"the prefill made logits of {model.scored[0]} positions a row, of which one is used, and the head costs as "
+        "much as layers do: hand `last` over"
+    )
+
+
+@pytest.mark.exercise("NanoLM.stream")
+def test_stream_makes_a_cache_of_the_kind_it_is_asked_for(impl):
+    model = scripted(impl)
+    list(model.stream([PROMPT], 2, None, None, "int8"))
+    assert model.cache_kind == "int8", f"`cache_kind` was not handed to `new_cache`: int8 became {model.cache_kind}"
+
+
+@pytest.mark.exercise("NanoLM.stream")
+def test_stream_throws_dice_of_its_own_where_it_is_given_none(impl):
+    try:
+        steps = steps_of(scripted(impl).stream([PROMPT], 3, SamplingParams(temperature=1.0)))
+    except AttributeError as error:
+        if "NoneType" not in str(error):
+            raise
+        pytest.fail(f"rng is None, which means unseeded dice: make them, Rng() ({error})")
+    assert len(steps) == 3
 
 
 @pytest.mark.exercise("NanoLM.stream")

@@ -30,6 +30,28 @@ def references(allocator):
     return [allocator.references(block) for block in range(allocator.n_blocks)]
 
 
+def held_to_the_last(impl):
+    """A pool of three blocks, all held, so that -1, taken for the last block, is a block that somebody holds."""
+    allocator = impl.BlockAllocator(3)
+    for _ in range(3):
+        BlockAllocator.allocate(allocator)  # the engine's own, whatever the answer's does
+    return allocator
+
+
+def assert_refused_as_no_block(call):
+    for block, instead in ((-1, "Python counts it from the end, as the last block"), (3, "the list has no such place")):
+        try:
+            call(block)
+        except ValueError:
+            continue
+        except IndexError:
+            pass
+        pytest.fail(
+            f"block {block} of a pool of 3 does not exist: raise a ValueError. `self._references[{block}]` does not "
+            f"({instead}); `self.references({block})` does"
+        )
+
+
 # --- BlockAllocator ----------------------------------------------------------------------------------------------
 
 
@@ -89,6 +111,33 @@ def test_share_refuses_a_free_block(impl):
     allocator.free(block)
     assert_refuses("block", allocator.share, block)
     assert references(allocator) == [0, 0], "a refusal must not count"
+
+
+@SHARE
+def test_share_refuses_a_number_outside_the_pool(impl):
+    allocator = held_to_the_last(impl)
+    assert_refused_as_no_block(allocator.share)
+    assert references(allocator) == [1, 1, 1], "a refusal must not count"
+
+
+@FREE
+def test_free_refuses_a_number_outside_the_pool(impl):
+    allocator = held_to_the_last(impl)
+    assert_refused_as_no_block(allocator.free)
+    assert (allocator.n_free, references(allocator)) == (0, [1, 1, 1]), "a refusal must change nothing"
+
+
+@FREE
+def test_free_puts_the_block_on_top_of_those_that_are_free(impl):
+    allocator = impl.BlockAllocator(4)
+    held = [BlockAllocator.allocate(allocator) for _ in range(2)]  # the engine's own, whatever the answer's does
+    for block in held:
+        allocator.free(block)
+        again = BlockAllocator.allocate(allocator)
+        assert again == block, (
+            f"block {block} was freed last, so it is taken first, before the others that are free; block {again} was. "
+            "The top of the stack is the end of the list"
+        )
 
 
 @FREE
@@ -215,6 +264,31 @@ def test_append_that_does_not_fit_changes_nothing(impl):
 
 
 @APPEND
+def test_append_takes_the_last_free_blocks(impl):
+    allocator, table = table_of(impl, 3, n_blocks=3)
+    try:
+        table.append(9)
+    except OutOfBlocks:
+        pytest.fail("12 positions in blocks of 4 need 3 blocks: 2 more, and 2 are free. That is room enough")
+    assert (table.length, allocator.n_free) == (12, 0)
+
+
+@APPEND
+def test_append_counts_the_copy_among_the_blocks_it_needs(impl):
+    # Two blocks are needed, one for the copy of the shared one and one for position 4; one is free.
+    allocator, table = table_of(impl, 3, n_blocks=2)
+    allocator.share(table.blocks[0])
+    before = list(table.blocks)
+    with pytest.raises(OutOfBlocks):
+        table.append(2)
+        pytest.fail("a copy and a new block are 2 blocks, and 1 is free: raise OutOfBlocks")
+    assert (table.blocks, table.length, references(allocator)) == (before, 3, [2, 0]), (
+        "a copy and a new block are 2 blocks, and 1 is free: count the copy too (blocks_needed does) before you take "
+        "any; this table has been changed although it could not be served"
+    )
+
+
+@APPEND
 def test_append_counts_the_block_for_a_copy(impl):
     # The last block is shared and none is free: one more position fits into it, but a copy has no place.
     allocator, table = table_of(impl, 3, n_blocks=1)
@@ -253,10 +327,12 @@ def test_slot_mapping_of_a_scattered_table(impl):
     table = table_of(impl, 0)[1]
     table.blocks, table.length = [7, 2, 5, 0], 14
     slots = table.slot_mapping(0, 10)
+    assert len(slots) != 11, "stop is not included: positions 0 to 9 are 10 slots, got 11"
     assert slots != [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], "a position is not a slot: go through the table"
     assert slots[:2] != [28, 8], "// and % are swapped: position p lies in block p // block_size, at p % block_size"
     assert slots[0] != 7, "a block has block_size slots: its first one is its number times block_size"
     assert slots == [28, 29, 30, 31, 8, 9, 10, 11, 20, 21]
+    assert table.slot_mapping(3, 5) != [31, 8, 9], "stop is not included: positions 3 and 4 are 2 slots, got 3"
     assert table.slot_mapping(3, 5) == [31, 8], "start is the first position wanted and stop the first that is not"
     assert table.slot_mapping(4, 4) == [], "no positions, no slots"
 
@@ -282,13 +358,14 @@ def test_slot_mapping_refuses_positions_that_are_not_reserved(impl, start, stop)
 def test_fork_shares_every_block_and_copies_none(impl):
     allocator, table = table_of(impl, 6)
     twin = table.fork()
+    assert twin.allocator is allocator, "the twin has a pool of its own (a deep copy?): share the allocator"
     assert twin.blocks == table.blocks, "a fork reads the same blocks; that is why it costs nothing"
     assert allocator.n_used == 2, "a fork takes no block of its own before it writes"
     assert [allocator.references(block) for block in table.blocks] == [2, 2], (
         "each block has one more holder: without counting it, the first of the two to end frees the other's blocks"
     )
-    assert (twin.length, twin.block_size) == (6, 4)
-    assert twin.allocator is allocator
+    assert twin.length == 6, f"the twin has all positions of its original, so its length is 6, not {twin.length}"
+    assert twin.block_size == 4, f"the twin has blocks of 4 too, not of {twin.block_size}"
 
 
 @FORK

@@ -187,7 +187,7 @@ _MISTAKES = [
         "Work(), list(prompt), []",
         "Work(), prompt, []",
         "test_generate_writes_the_text_of_the_sums_by_hand",
-        "the prompt was changed",
+        "changed its argument prompt",
     ),
 ]
 MISTAKES = [

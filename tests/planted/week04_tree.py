@@ -47,7 +47,7 @@ MISTAKES = [
         "file": "speculative/tree.py",
         "old": "owed, kept = target_probs[place + 1], None",
         "new": "owed, kept = target_probs[max(place, 0)], None",
-        "test": "test_verify_tree_enumerated_has_the_joint_distribution_of_the_target",
+        "test": "test_verify_tree_reads_the_row_behind_the_token_that_was_kept",
         "says": "row i + 1 behind drafted[i]",
     },
     {

@@ -1,5 +1,13 @@
 """Week 6, the plan of one pass."""
 
+_A_SHORT_ONE = "        budget -= self._admit_a_short_one(plan, budget)\n"
+_PROMPTS = (
+    "        prompts = [request for request in self.running "
+    "if not request.is_decoding and request not in plan.admitted]\n"
+    "        for request, n in prompt_shares(prompts, budget, fair=self.max_overtakes > 0):\n"
+    "            budget -= self._run(request, self._room(request, n), plan)\n"
+)
+
 # name, what stands there, what is planted, the test meant for it, a part of its message
 _PLANTED = [
     (
@@ -52,6 +60,13 @@ _PLANTED = [
         "half for the oldest",
     ),
     (
+        "prompts by turns although the scheduler is not fair",
+        "fair=self.max_overtakes > 0",
+        "fair=True",
+        "test_schedule_runs_prompts_in_order_where_the_scheduler_is_not_fair",
+        "as if it were not",
+    ),
+    (
         "a newcomer that gets its tokens twice",
         " and request not in plan.admitted]",
         "]",
@@ -85,6 +100,27 @@ _PLANTED = [
         "request.table.append(n)",
         "test_schedule_hands_on_the_copies_that_shared_blocks_need",
         "table.append returns copies",
+    ),
+    (
+        "a short newcomer never asked",
+        "        budget -= self._admit_a_short_one(plan, budget)\n",
+        "",
+        "test_schedule_runs_a_short_newcomer_once",
+        "step 2 was left out",
+    ),
+    (
+        "a short newcomer asked after the prompts",
+        _A_SHORT_ONE + _PROMPTS,
+        _PROMPTS + _A_SHORT_ONE,
+        "test_schedule_runs_a_short_newcomer_once",
+        "step 2 comes before step 3",
+    ),
+    (
+        "decoding requests once more as prompts",
+        "if not request.is_decoding and request not in plan.admitted]",
+        "if request not in plan.admitted]",
+        "test_schedule_runs_one_token_of_each_request_that_decodes",
+        "in the plan twice",
     ),
 ]
 

@@ -80,7 +80,7 @@ MISTAKES = [
         "old": "total = state.total * correction + weights.sum(dim=-1, keepdim=True)",
         "new": "total = state.total.mul_(correction).add_(weights.sum(dim=-1, keepdim=True))",
         "test": "test_online_softmax_leaves_the_state_it_got_as_it_was",
-        "says": "changed in place",
+        "says": "changed its argument state",
     },
     {
         "name": "states merged without rescaling",

@@ -106,7 +106,7 @@ _MISTAKES = [
         START,
         START + "    state.total.mul_(1.5)\n",
         "test_merge_across_leaves_the_state_it_got_as_it_was",
-        "changed in place",
+        "changed its argument state",
     ),
 ]
 MISTAKES = [

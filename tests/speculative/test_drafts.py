@@ -98,8 +98,10 @@ def lookup_by_strings(text, gamma, max_ngram):
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 2), max_size=12), st.integers(0, 4), st.integers(1, 4))
 def test_prompt_lookup_equals_a_search_in_strings(impl, text, gamma, max_ngram):
-    expected = lookup_by_strings(text, gamma, max_ngram)
-    assert list(impl.prompt_lookup(text, gamma, max_ngram)) == expected, f"text {text}, γ = {gamma}, n ≤ {max_ngram}"
+    expected, found = lookup_by_strings(text, gamma, max_ngram), list(impl.prompt_lookup(text, gamma, max_ngram))
+    assert found == expected, (
+        f"after {text} with γ = {gamma} and max_ngram = {max_ngram} the draft is {expected}; got {found}"
+    )
 
 
 @pytest.mark.exercise("prompt_lookup")

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from refusal import assert_is_refused, assert_refuses
 from tiny_models import tiny_config, tiny_model, tokens_of
+from written_twice import WrittenTwice
 
 from nanolm.cache import KVCache
 from nanolm.window import HybridKVCache, WindowKVCache, sliding_window_mask
@@ -18,6 +19,9 @@ law = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scop
 
 # --- sliding_window_mask -----------------------------------------------------------------------------------------
 
+NOT_CAUSAL = "no causal mask: a query sees keys behind its own"
+EXCHANGED = "True and False are exchanged: True means that the query may see the key"
+
 
 @pytest.mark.exercise("sliding_window_mask")
 def test_sliding_window_mask_of_five_positions(impl):
@@ -27,8 +31,10 @@ def test_sliding_window_mask_of_five_positions(impl):
     assert rows[4] != [0, 1, 1, 1, 1], "the window is off by one: of its 3 keys the last is the query's own"
     assert rows[4] != [0, 0, 0, 1, 1], "the window is off by one: 3 keys are seen, the query's own included"
     assert rows[0] != [1, 1, 1, 0, 0], "the window looks ahead: the query's own key is the last that it sees"
+    assert rows != [[1] * 5, [1] * 5, [1] * 5, [0, 1, 1, 1, 1], [0, 0, 1, 1, 1]], NOT_CAUSAL
+    assert rows != [[1 - x for x in row] for row in expected], EXCHANGED
     assert rows == expected, f"got {rows}"
-    assert impl.sliding_window_mask(5, 5, 3).dtype == torch.bool
+    assert impl.sliding_window_mask(5, 5, 3).dtype == torch.bool, "True or False for each query and key: torch.bool"
 
 
 @pytest.mark.exercise("sliding_window_mask")
@@ -37,19 +43,34 @@ def test_sliding_window_mask_of_five_positions(impl):
 def test_sliding_window_mask_shows_the_last_keys_up_to_the_query_s_own(impl, T, past, window):
     S = past + T
     found = impl.sliding_window_mask(T, S, window).tolist()
-    top_left = [[0 <= t - s < window for s in range(S)] for t in range(T)]
-    assert found == [[0 <= past + t - s < window for s in range(S)] for t in range(T)], (
-        "aligned top-left: query t stands at position S - T + t, not t"
-        if found == top_left
-        else f"{T} queries after {past} positions with a window of {window} do not see the last {window} keys"
+    right = [[0 <= past + t - s < window for s in range(S)] for t in range(T)]
+    suspects = {
+        "aligned top-left: query t stands at position S - T + t, not t": [
+            [0 <= t - s < window for s in range(S)] for t in range(T)
+        ],
+        NOT_CAUSAL: [[past + t - s < window for s in range(S)] for t in range(T)],
+        EXCHANGED: [[not sees for sees in row] for row in right],
+    }
+    assert found == right, next(
+        (mistake for mistake, wrong in suspects.items() if found == wrong),
+        f"{T} queries after {past} positions with a window of {window} do not see the last {window} keys",
     )
 
 
 @pytest.mark.exercise("sliding_window_mask")
 def test_sliding_window_mask_as_large_as_the_text_is_causal(impl):
-    assert torch.equal(impl.sliding_window_mask(4, 6, 6), torch.ones(4, 6, dtype=torch.bool).tril(2))
+    whole, causal = impl.sliding_window_mask(4, 6, 6), torch.ones(4, 6, dtype=torch.bool).tril(2)
+    assert not whole.all(), NOT_CAUSAL
+    assert not torch.equal(whole, ~causal), EXCHANGED
+    assert torch.equal(whole, causal), f"a window of the whole text hides the future alone; got {whole.int().tolist()}"
     assert impl.sliding_window_mask(3, 3, 1).int().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]], "1: itself alone"
     assert_refuses("window", impl.sliding_window_mask, 3, 3, 0)
+
+
+@pytest.mark.exercise("sliding_window_mask")
+def test_sliding_window_mask_lies_on_the_device_that_is_asked_for(impl):
+    where = impl.sliding_window_mask(2, 3, 2, device="meta").device.type  # torch's device without memory
+    assert where == "meta", f"`device` was not used: asked for on meta, the mask lies on {where}"
 
 
 # --- WindowKVCache.update ----------------------------------------------------------------------------------------
@@ -111,6 +132,44 @@ def test_update_of_a_ring_with_more_than_it_holds_keeps_the_last(impl):
     kept = cache.keys[1][0, 0, :, 0].tolist()
     assert sorted(kept) == [6, 7, 8, 9], f"the last 4 of 10 are kept; the ring holds {kept}"
     assert kept == [8, 9, 6, 7], "position p belongs to place p % window"
+
+
+@pytest.mark.exercise("WindowKVCache.update")
+def test_update_of_a_ring_writes_no_place_twice_in_one_assignment(impl):
+    cache = impl.WindowKVCache(tiny_config(), 4, B, torch.float64)
+    with WrittenTwice() as found:
+        cache.update(0, *text(10))
+    assert not found.any, (
+        "10 new positions were written to 4 places in one assignment, some places more than once: which one stays "
+        "there is undefined; write the last 4 alone"
+    )
+
+
+@pytest.mark.exercise("WindowKVCache.update")
+def test_update_of_a_ring_notes_how_far_a_layer_has_written(impl):
+    # 3 positions after 6 overwrite 2, 3 and 4; not counted, they leave position 6 without 3 and 4.
+    cache, _ = fed(impl.WindowKVCache, 4, [6])
+    cache.update(0, *(x[:, :, 6:9] for x in text(9)))
+    assert cache._written[0] == 9, (
+        f"`self._written[layer]` is {cache._written[0]}, not 9, where the newest position written ends: without it "
+        "nobody notices that uncounted positions have overwritten the past"
+    )
+    assert cache._written[1:] == [6, 6], "`self._written` has a number for each layer: the others wrote nothing new"
+
+
+@pytest.mark.exercise("WindowKVCache.update")
+def test_update_of_a_ring_refuses_a_past_that_was_overwritten(impl):
+    # As above, with what update has to note noted by hand.
+    cache, _ = fed(impl.WindowKVCache, 4, [6])
+    new = [x[:, :, 6:9] for x in text(9)]
+    cache.update(0, *new)
+    cache._written[0] = 9
+    before = cache.keys[0].clone()
+    why = (
+        "positions never counted have overwritten 3 and 4, which position 6 sees: a ValueError (`_need_past` raises it)"
+    )
+    assert_is_refused(why, cache.update, 0, *(x + 50 for x in new))
+    assert torch.equal(cache.keys[0], before), "an update that is refused must not write anything"
 
 
 @pytest.mark.exercise("WindowKVCache.update")

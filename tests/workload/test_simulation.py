@@ -7,6 +7,7 @@ import heapq
 import random
 import subprocess
 import sys
+from itertools import zip_longest
 
 import pytest
 from refusal import assert_refuses
@@ -24,6 +25,37 @@ BOTH = [
 def rows(run):
     """The timeline as text, a word a step: "0-" is request 0 in the first slot and nobody in the second."""
     return " ".join("".join("-" if request is None else str(request) for request in row) for row in run.timeline)
+
+
+def assert_rows(run, expected):
+    """Or a message about the first step that differs."""
+    got, wanted = rows(run).split(), expected.split()
+    for step, (here, there) in enumerate(zip_longest(got, wanted)):
+        what = f"in step {step} the slots are {here}, and they should be {there}"
+        if here is None:
+            what = f"the run ends after {step} steps, and a step {there} should follow"
+        elif there is None:
+            idle = not here.strip("-")
+            what = f"all have ended after {step} steps, and {'an idle step' if idle else f'a step {here}'} follows"
+        assert here == there, f"{what}. Step by step: {rows(run)} for {expected}"
+
+
+def assert_ends(got, expected, needs, n_slots, arrivals):
+    case = f"needs {needs}, {n_slots} slots, arrivals {arrivals}"
+    assert got == expected, f"{case}: the requests end at {expected}, here at {got}"
+
+
+def assert_a_tuple(got):
+    assert isinstance(got, tuple), f"return a tuple, a number for each request; got {got!r}"
+
+
+def assert_goes_on_to_the_end(simulate):
+    """Continuous batching must not end while somebody is at work: 1, or, harder to see, request 0 alone."""
+    ends_with_the_line = rows(simulate([1, 3], 2)) == "01"
+    assert not ends_with_the_line, "it ended when nobody waited any more, with a request still at work in its slot"
+    assert rows(simulate([3], 1)) != "0", (
+        "it ended while request 0 was at work: 0 was taken for an empty slot, as any(slots) does; compare with None"
+    )
 
 
 def mixed_loads(n=40):
@@ -65,7 +97,7 @@ def test_simulate_static_batching_of_4_1_1_1_in_two_slots_takes_5_steps(impl):
     assert rows(run) != "01 02 03 0-", "a slot was refilled while its batch still ran; that is continuous batching"
     assert run.n_steps != 2, "the batch ended with its shortest request; it runs until its longest has ended"
     assert rows(run) != "01 01 0- 0- 23", "request 1 works on after its one step; at work is who needs more than done"
-    assert rows(run) == "01 0- 0- 0- 23"
+    assert_rows(run, "01 0- 0- 0- 23")
     assert run.n_steps == 5
     assert run.utilisation == pytest.approx(0.7)
 
@@ -74,10 +106,15 @@ def test_simulate_static_batching_of_4_1_1_1_in_two_slots_takes_5_steps(impl):
 def test_simulate_continuous_batching_of_4_1_1_1_in_two_slots_takes_4_steps(impl):
     # 1, 2 and 3 pass through the second slot while 0 works in the first: 7 of 8 slot-steps.
     run = impl.simulate_continuous_batching([4, 1, 1, 1], 2)
+    assert_goes_on_to_the_end(impl.simulate_continuous_batching)
+    assert not rows(run).startswith("01 23"), (
+        "request 0 lost its slot to 2 after one step: 0 was taken for an empty slot, as `not slots[i]` does; compare "
+        "with None"
+    )
     assert not all(row == (None, None) for row in run.timeline), "all rows are one list; put a copy into the timeline"
     assert rows(run) != "01 0- 0- 0- 23", "the free slot waited for the whole batch; that is static batching"
     assert rows(run) != "01 0- 02 0- -3", "a slot stood empty for a step after its request had ended"
-    assert rows(run) == "01 02 03 0-"
+    assert_rows(run, "01 02 03 0-")
     assert run.n_steps == 4
     assert run.utilisation == pytest.approx(0.875)
 
@@ -122,7 +159,7 @@ def test_simulate_static_batching_forms_a_batch_from_those_who_have_arrived(impl
     run = impl.simulate_static_batching([3, 1, 2, 1], 2, arrivals=[0, 1, 2, 7])
     assert rows(run) != "01 0- 0- 23 2-", "a request ran before it had arrived"
     assert not rows(run).endswith("12 -2"), "it ended before 3 had come; while nobody is there, empty steps pass"
-    assert rows(run) == "0- 0- 0- 12 -2 -- -- 3-"
+    assert_rows(run, "0- 0- 0- 12 -2 -- -- 3-")
     assert run.waited == (0, 2, 1, 0)
     # 7 of 16 slot-steps: the steps in which nobody is there are idle time too.
     assert run.utilisation == pytest.approx(0.4375)
@@ -131,7 +168,8 @@ def test_simulate_static_batching_forms_a_batch_from_those_who_have_arrived(impl
 @STATIC
 def test_simulate_static_batching_does_not_wait_for_a_full_batch(impl):
     run = impl.simulate_static_batching([2, 2], 2, arrivals=[0, 1])
-    assert rows(run) == "0- 0- 1- 1-", "the batch begins with whoever is there"
+    assert not rows(run).startswith("-- 01"), "0 waited for a full batch; the batch begins with whoever is there"
+    assert_rows(run, "0- 0- 1- 1-")
 
 
 @CONTINUOUS
@@ -139,7 +177,7 @@ def test_simulate_continuous_batching_lets_a_request_join_when_it_arrives(impl):
     run = impl.simulate_continuous_batching([3, 1, 2, 1], 2, arrivals=[0, 1, 2, 7])
     assert rows(run) != "01 02 02 3-", "a request ran before it had arrived"
     assert rows(run) != "0- 01 02 2- -- -- -- 3-", "2 moved when 0 left its slot; a request keeps its slot to its end"
-    assert rows(run) == "0- 01 02 -2 -- -- -- 3-"
+    assert_rows(run, "0- 01 02 -2 -- -- -- 3-")
     assert run.waited == (0, 0, 0, 0)
     # 7 of 16 slot-steps: the steps in which nobody is there are idle time too.
     assert run.utilisation == pytest.approx(0.4375)
@@ -149,7 +187,7 @@ def test_simulate_continuous_batching_lets_a_request_join_when_it_arrives(impl):
 def test_simulate_batching_serves_first_come_first_served(impl, simulate):
     run = getattr(impl, simulate)([1, 1, 1, 1, 1], 2)
     assert rows(run) != "43 21 0-", "the last of the line was served first"
-    assert rows(run) == "01 23 4-"
+    assert_rows(run, "01 23 4-")
 
 
 @pytest.mark.parametrize("simulate", BOTH)
@@ -171,14 +209,14 @@ def test_simulate_batching_gives_a_request_one_slot_until_it_has_its_tokens(impl
 def test_simulate_static_batching_ends_each_request_when_a_reckoning_by_batches_does(impl):
     for needs, n_slots, arrivals in mixed_loads():
         got = impl.simulate_static_batching(needs, n_slots, arrivals).finished_at
-        assert got == static_ends(needs, n_slots, arrivals), f"needs {needs}, {n_slots} slots, arrivals {arrivals}"
+        assert_ends(got, static_ends(needs, n_slots, arrivals), needs, n_slots, arrivals)
 
 
 @CONTINUOUS
 def test_simulate_continuous_batching_ends_each_request_when_a_queue_with_several_clerks_does(impl):
     for needs, n_slots, arrivals in mixed_loads():
         got = impl.simulate_continuous_batching(needs, n_slots, arrivals).finished_at
-        assert got == continuous_ends(needs, n_slots, arrivals), f"needs {needs}, {n_slots} slots, arrivals {arrivals}"
+        assert_ends(got, continuous_ends(needs, n_slots, arrivals), needs, n_slots, arrivals)
 
 
 @CONTINUOUS
@@ -187,7 +225,7 @@ def test_simulate_continuous_batching_refills_the_lowest_free_slot_first(impl):
     got = rows(impl.simulate_continuous_batching([1, 2, 1, 1, 1], 3))
     assert got != "012 134", "1 moved when 0 left its slot; a request keeps its slot to its end"
     assert got != "012 413", "the first of the line takes the lowest free slot"
-    assert got == "012 314"
+    assert got == "012 314", f"012, then 314 was expected; got {got}"
 
 
 @pytest.mark.parametrize("simulate", BOTH)
@@ -198,15 +236,30 @@ def test_simulate_batching_of_no_requests_takes_no_step(impl, simulate):
 
 @pytest.mark.parametrize("simulate", BOTH)
 def test_simulate_batching_leaves_slots_empty_that_no_request_needs(impl, simulate):
-    run = getattr(impl, simulate)([2, 1], 4)
+    try:
+        run = getattr(impl, simulate)([2, 1], 4)
+    except ValueError as error:
+        assert "n_slots" not in str(error), (
+            f"every row has an entry for each of the 4 slots, None where nobody works ({error})"
+        )
+        raise
+    if simulate == "simulate_continuous_batching":
+        assert_goes_on_to_the_end(impl.simulate_continuous_batching)
+    else:
+        ends_with_its_shortest = rows(impl.simulate_static_batching([3, 2], 2)) == "01 01"
+        assert not ends_with_its_shortest, (
+            "the batch ended with its shortest request; it runs until its longest has ended"
+        )
     assert rows(run) != "01-- 01--", "request 1 works on after its one step"
-    assert rows(run) == "01-- 0---", "every row has an entry for each of the 4 slots, None where nobody works"
+    assert rows(run) != "--10 ---0", "the highest slot was taken first; the first of the line takes the lowest"
+    assert_rows(run, "01-- 0---")
 
 
 @pytest.mark.parametrize("simulate", BOTH)
 def test_simulate_batching_ends_a_request_for_nothing_when_it_arrives(impl, simulate):
     run = getattr(impl, simulate)([0, 1, 0, 1], 1, [0, 0, 1, 1])
-    assert rows(run) == "1 3", "a request that needs no step takes no slot, not even for a moment"
+    assert not {"0", "2"} & set(rows(run)), "a request that needs no step takes no slot, not even for a moment"
+    assert_rows(run, "1 3")
     assert run.finished_at == (0, 1, 1, 2)
     assert run.waited == (0, 0, 0, 0)
 
@@ -244,7 +297,8 @@ def test_utilisation_is_slots_at_work_over_steps_times_slots(impl):
     run = impl.ServingRun(((0, None), (0, 1), (None, None)), 2, (0, 1))
     assert run.utilisation != pytest.approx(1 / 6), "request 0 was taken for an empty slot; compare with None"
     assert run.utilisation != pytest.approx(0.75), "a step in which nothing runs counts too"
-    assert run.utilisation == pytest.approx(0.5)
+    assert run.utilisation != pytest.approx(50), "a share from 0 to 1, not per cent"
+    assert run.utilisation == pytest.approx(0.5), f"3 of 6 places are taken: 0.5, not {run.utilisation}"
     try:
         empty = impl.ServingRun((), 2, ()).utilisation
     except ZeroDivisionError:
@@ -256,8 +310,9 @@ def test_utilisation_is_slots_at_work_over_steps_times_slots(impl):
 def test_finished_at_counts_the_step_in_which_a_request_ends(impl):
     # Request 1 has its last token after steps 0, 1 and 2: three steps.
     run = impl.ServingRun(((None,), (0,), (1,)), 1, (1, 1))
+    assert_a_tuple(run.finished_at)
     assert run.finished_at != (1, 2), "its last step is over when the next one begins: one more"
-    assert run.finished_at == (2, 3)
+    assert run.finished_at == (2, 3), f"request 0 ends when 2 steps have been run and 1 after 3; got {run.finished_at}"
 
 
 # Request 1 arrives at step 1 and needs no token, so it is in no row.
@@ -266,16 +321,22 @@ NEVER_RAN = (((0,), (0,)), 1, (0, 1))
 
 @pytest.mark.exercise("ServingRun.finished_at")
 def test_finished_at_of_a_request_that_needs_no_step_is_its_arrival(impl):
-    got = impl.ServingRun(*NEVER_RAN).finished_at
+    try:
+        got = impl.ServingRun(*NEVER_RAN).finished_at
+    except KeyError:
+        pytest.fail("request 1 never ran, so it is not in _steps_at_work: use get, with a default")
+    assert_a_tuple(got)
+    assert got != (2, 0), "request 1 never ran and arrived at step 1; it ended then, and not at 0"
     assert got != (2, 2), "request 1 never ran; it had ended when it arrived, not a step later"
-    assert got == (2, 1)
+    assert got == (2, 1), f"request 1 never ran; it ended when it arrived, at 1, not at {got[1:]}"
 
 
 @pytest.mark.exercise("ServingRun.waited")
 def test_waited_counts_from_a_request_s_own_arrival(impl):
     run = impl.ServingRun(((None,), (0,), (1,)), 1, (1, 1))
+    assert_a_tuple(run.waited)
     assert run.waited != (1, 2), "counted from step 0, not from the arrival"
-    assert run.waited == (0, 1)
+    assert run.waited == (0, 1), f"request 0 starts as it arrives, 1 a step after; got {run.waited}"
 
 
 @pytest.mark.exercise("ServingRun.waited")
@@ -284,15 +345,17 @@ def test_waited_of_a_request_that_needs_no_step_is_nothing(impl):
         got = impl.ServingRun(*NEVER_RAN).waited
     except KeyError:
         pytest.fail("request 1 never ran, so it is not in _steps_at_work: use get, with a default")
+    assert got != (0, -1), "request 1 never ran: with 0 for its start it waited -1 steps; take its arrival"
     assert got == (0, 0), "request 1 needs no step, so it has waited for none"
 
 
 @pytest.mark.exercise("ServingRun.latencies")
 def test_latencies_are_what_a_request_waited_and_what_it_ran(impl):
     run = impl.ServingRun(((None,), (0,), (1,)), 1, (1, 1))
+    assert_a_tuple(run.latencies)
     assert run.latencies != (2, 3), "counted from step 0, not from the arrival"
     assert run.latencies != (2, 2), "the end less the wait; it is the end less the arrival"
-    assert run.latencies == (1, 2)
+    assert run.latencies == (1, 2), f"from arrival to end, 1 step and 2; got {run.latencies}"
     assert run.mean_latency == 1.5
 
 

@@ -218,3 +218,14 @@ def test_windows_line_ends_are_no_edit(course):
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     assert check_build(course) == []
     assert build(course).written == []
+
+
+def test_a_notebook_that_no_lesson_makes_any_more_goes_unless_somebody_has_edited_it(course):
+    old = {
+        name: f"{folder}/{LESSON}/{LESSON}.ipynb" for name, folder in (("solved", "solutions"), ("open", "notebooks"))
+    }
+    change(course / old["open"], "Some prose.", "Some prose of mine.")
+    shutil.move(course / "solutions" / f"{LESSON}.py", course / "solutions" / "week04_other.py")
+    build(course)
+    assert not (course / old["solved"]).exists() and (course / old["open"]).exists()
+    assert f"{old['open']} has no source: no lesson makes it any more, delete it" in check_build(course)

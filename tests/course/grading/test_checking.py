@@ -178,7 +178,7 @@ def test_the_call_that_failed_is_left_in_the_notebook_to_be_made_again(capsys):
     call = space["failing"]
     assert call.name == "residual_distribution" and len(call.args) + len(call.kwargs) == 2
     assert call.again().equal(call.result)
-    assert f"The call that this is about: {call}" in capsys.readouterr().out
+    assert f"The last call of your answer in the first of them: {call}" in capsys.readouterr().out
     assert "residual_distribution(" in str(call) and ") returned " in str(call)
 
 
@@ -204,3 +204,23 @@ def test_nothing_is_kept_of_an_answer_that_is_right_or_unwritten():
     for space in (notebook(), residual("raise NotYetWritten")):
         check("residual_distribution", space)
         assert "failing" not in space
+
+
+def test_a_cell_that_is_no_python_is_told_and_no_older_answer_is_tested_in_its_place():
+    space = notebook() | {"In": ["", "def residual_distribution(p, q):\n    return p -", "print(1)"]}
+    with pytest.raises(CourseError, match="line 2: invalid syntax: nothing of that cell has been run"):
+        examine("residual_distribution", space)
+    space["In"].append("def residual_distribution(p, q):\n    return p")
+    assert "passed" in examine("residual_distribution", space)
+
+
+@pytest.mark.parametrize(("numbers", "in_words"), [(["6.1"], False), (["4.1", "4.2"], True)])
+def test_questions_in_words_are_those_of_the_same_notebook(numbers, in_words):
+    from course.grading.checking import _in_words
+    from course.registry import find, questions
+
+    exercise = find(numbers[0])
+    of_notebook = [each for each in checking.registry() if each.notebook == exercise.notebook]
+    found = _in_words(of_notebook)
+    assert set(found) <= {question.number for question in questions() if question.week == exercise.week}
+    assert bool(found) or not in_words
