@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from nanolm.cli.options import version_option
 
+from .commands.audit import app as audit
 from .commands.capstone import app as capstone
 from .commands.instructor import app as instructor
 from .commands.student import app as student
@@ -32,7 +33,7 @@ app = _App(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Build, check and follow the course.",
 )
-for part in (student, capstone, instructor):
+for part in (student, capstone, instructor, audit):
     app.add_typer(part)
 
 

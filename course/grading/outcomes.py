@@ -8,6 +8,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,7 @@ class Collector:
         ends: when the whole run has to end, by `time.monotonic`.
         brief: once a test has met an unwritten exercise, the others of just the same exercises fail in its words
             without being run. A student learns no more from them, and random tests take long to fail.
+        weak: test functions that are replaced by ones that pass whatever the answer does.
     """
 
     def __init__(
@@ -66,7 +68,9 @@ class Collector:
         test: str | None = None,
         brief: bool = False,
         ends: float = math.inf,
+        weak: Collection[str] = (),
     ) -> None:
+        self.weak = set(weak)
         self.ends = ends
         self.implementation, self.targets, self.test, self.brief = implementation, set(targets), test, brief
         self.unwritten: dict[tuple[str, ...], NotYetWritten] = {}
@@ -82,6 +86,9 @@ class Collector:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         self.items = items[:] = [item for item in items if self._is_asked(item)]
+        for item in items:
+            if isinstance(item, pytest.Function) and item.originalname in self.weak:
+                item.obj = _passes
 
     def _is_asked(self, item: pytest.Item) -> bool:
         if self.test is not None:
@@ -129,6 +136,10 @@ class Collector:
         if not self.items:
             return "no test grades it yet" if code == pytest.ExitCode.NO_TESTS_COLLECTED else said
         return ""
+
+
+def _passes(**fixtures: Any) -> None:
+    """In the place of a test: nothing is asked."""
 
 
 def knows_little(outcome: Outcome) -> int:

@@ -9,7 +9,7 @@ import io
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -47,10 +47,14 @@ def run_exercises(
     seconds: float = 60,
     brief: bool = False,
     seed: int | None = None,
+    weak: Collection[str] = (),
+    first: bool = False,
 ) -> Run:
     """Run the tests that grade the exercises against an implementation, for at most `seconds`.
 
     Args:
+        weak: test functions that pass whatever the answer does: what the audit has to notice.
+        first: end with the first test that fails.
         seed: of the random inputs; None: a new one for an answer, 0 for the reference.
         brief: of an unwritten exercise run one test, not all (`Collector`).
     """
@@ -60,8 +64,19 @@ def run_exercises(
     files = [ROOT / name for name in dict.fromkeys(name for exercise in exercises for name in exercise.tests)]
     if not files:  # pytest with no file would run whatever it finds
         return Run([], "no test grades it yet")
-    collector = Collector(implementation, targets=targets, brief=brief, ends=time.monotonic() + seconds)
-    return _run(collector, files, seconds, seed)
+    ends = time.monotonic() + seconds
+    collector = Collector(implementation, targets=targets, brief=brief, ends=ends, weak=weak)
+    return _run(collector, files, seconds, seed, *(["--maxfail=1"] if first else []))
+
+
+def collected(exercises: Sequence[Exercise]) -> list[pytest.Item]:
+    """Return the tests that grade the exercises, without running any."""
+    collector = Collector(Implementation(), targets={name for exercise in exercises for name in exercise.targets})
+    files = [ROOT / name for name in dict.fromkeys(name for exercise in exercises for name in exercise.tests)]
+    run = _run(collector, files, 60, 0, "--collect-only")
+    if run.error:
+        raise CourseError(f"the tests could not be read: {run.error}")
+    return collector.items
 
 
 def run_test(
@@ -71,13 +86,16 @@ def run_test(
     return _run(Collector(implementation, test=test, ends=time.monotonic() + seconds), files, seconds, seed)
 
 
-def _run(collector: Collector, files: Sequence[Path], seconds: float, seed: int | None) -> Run:
+def _run(collector: Collector, files: Sequence[Path], seconds: float, seed: int | None, *options: str) -> Run:
     said = io.StringIO()
     if seed is None:
         seed = 0 if collector.implementation.name == REFERENCE else seeds.new()
     arguments = [*map(str, files), f"--rootdir={ROOT}", f"--confcutdir={ROOT}", "-c", str(ROOT / "pyproject.toml")]
     arguments += ["--seed", str(seed), "--capture=sys", "-m", "not slow", "--disable-plugin-autoload", "--color=no"]
-    arguments += ["--tb=no"]  # its account of a failure, which nobody reads, takes longer than most of our tests
+    arguments += [
+        "--tb=no",
+        *options,
+    ]  # its account of a failure, which nobody reads, takes longer than most of our tests
     # The last two collect garbage several times a run, which takes longer than most of our tests.
     for plugin in ("cacheprovider", "faulthandler", "unraisableexception", "threadexception"):
         arguments += ["-p", f"no:{plugin}"]

@@ -131,7 +131,7 @@ COURSE = House(
         *("paths", "errors", "registry"),
         "text",
         "building",
-        *("grading", "lab"),
+        *("grading", "audit", "lab"),
         *("capstone", "work"),
         "leaderboard",
         "update",

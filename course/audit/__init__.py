@@ -1,0 +1,1 @@
+"""What marks are worth: wrong answers that must be caught, right ones that must not, and how often either fails."""

@@ -1,0 +1,106 @@
+"""Run an audit with its progress, and show its table."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from tqdm.auto import tqdm
+
+from ..grading import seeds
+from ..registry import Exercise, find
+from .audit import THE_ENGINES_OWN, Row, cases, rates
+from .run import AGAIN, RIGHT, WRONG, Result
+from .store import keep, load
+
+
+def audited(
+    exercises: Sequence[Exercise], seed: int | None, jobs: int, weak: tuple[str, ...] = (), again: bool = False
+) -> tuple[list[Row], int]:
+    """Return what was found of each exercise, and the seed; what an earlier audit has kept is not graded again.
+
+    Args:
+        jobs: processes at once; an exercise stays in one.
+        weak: test functions that pass whatever the answer does.
+        again: grade everything, also what is kept.
+    """
+    if seed is None:
+        seed = _kept_seed() if not again else seeds.new()
+    rows = {exercise.number: Row(exercise) for exercise in exercises}
+    with tqdm(total=len(exercises), unit="exercise", desc="audit") as bar:
+        for number, results in _each(exercises, seed, jobs, weak, again):
+            rows[number].results += results
+            bar.update()
+            bar.set_postfix_str(f"{sum(r.is_fault for row in rows.values() for r in row.results)} faults")
+    return list(rows.values()), seed
+
+
+def _kept_seed() -> int:
+    """The seed of the results that are kept, so that an audit that was broken off goes on; a new one at first."""
+    return next((result.seed for result in reversed(list(load().values()))), None) or seeds.new()
+
+
+def _each(
+    exercises: Sequence[Exercise], seed: int, jobs: int, weak: tuple[str, ...], again: bool
+) -> Iterator[tuple[str, list[Result]]]:
+    if jobs == 1:
+        for exercise in exercises:
+            yield exercise.number, graded(exercise.number, seed, weak, again)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(graded, exercise.number, seed, weak, again): exercise.number for exercise in exercises}
+        for done in as_completed(waiting):
+            yield waiting[done], done.result()
+
+
+def graded(number: str, seed: int, weak: tuple[str, ...], again: bool) -> list[Result]:
+    """Return the results of one exercise, each kept as soon as it is there."""
+    kept, results = {} if again else load(), []
+    for case in cases(find(number), seed, weak):
+        if case.key not in kept:
+            kept[case.key] = case.run()
+            keep(case.key, kept[case.key])
+        results.append(kept[case.key])
+    return results
+
+
+def show(rows: Sequence[Row], seed: int, console: Console) -> bool:
+    """Print the table, what is wrong, and both rates; return whether anything is wrong."""
+    table = Table(title=f"course audit, seed {seed}")
+    columns = ("exercise", "wrong", "caught", "named", "named first", "right", "accepted", "sentences", "seconds")
+    for column in columns:
+        table.add_column(column, justify="left" if column == "exercise" else "right")
+    for row in rows:
+        table.add_row(*_cells(row))
+    console.print(table)
+    complaints = [complaint for row in rows for complaint in row.complaints()]
+    for complaint in complaints:
+        console.print(escape(complaint))
+    (accepted, wrong), (refused, right) = rates(rows)
+    console.print(f"false accepts: {_rate(accepted, wrong, 'wrong')}")
+    console.print(f"false rejects: {_rate(refused, right, 'right')}")
+    return bool(complaints)
+
+
+def _cells(row: Row) -> list[str]:
+    wrong, right = row.of(WRONG), row.of(RIGHT, AGAIN)
+    covered, every = row.sentences
+    return [
+        f"{row.exercise.number} {row.exercise.name}",
+        str(len(wrong)),
+        str(sum(result.caught and not result.accepted for result in wrong)),
+        str(sum(result.named for result in wrong)),
+        str(sum(result.named_first for result in wrong)),
+        str(len([result for result in row.of(RIGHT) if result.name != THE_ENGINES_OWN])),
+        f"{sum(result.accepted for result in right)} of {len(right)}",
+        f"{covered} of {every}",
+        f"{sum(result.seconds for result in row.results):.1f}",
+    ]
+
+
+def _rate(k: int, n: int, which: str) -> str:
+    """A rate and what it rules out: with none of n, a rate of 3/n would have shown itself with 95 % (1 - e^-3)."""
+    bound = f"; with 95 % confidence the rate on such answers is below {3 / n:.1%}" if n and not k else ""
+    return f"{k} of {n} {which} answers{bound}"

@@ -1,0 +1,30 @@
+"""The command `course audit`."""
+
+from typing import Annotated
+
+import typer
+
+from .console import say
+
+app = typer.Typer()
+
+
+@app.command()
+def audit(
+    names: Annotated[list[str] | None, typer.Argument(help="Exercises, 4.1 or apply_rope; none: all.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the inputs, to repeat an audit; a new one where absent.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes at once.")] = 1,
+    weaken: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEST", help="Let this test pass whatever it meets, to see what is missed."),
+    ] = None,
+    again: Annotated[bool, typer.Option(help="Grade what an audit of the same files has graded before, too.")] = False,
+) -> None:
+    """Grade planted mistakes and right answers in other styles, and show how often the grader is wrong."""
+    from ..audit.report import audited, show
+    from ..registry import find, registry
+
+    exercises = [find(name) for name in names] if names else registry()
+    rows, seed = audited(exercises, seed, jobs, tuple(weaken or ()), again)
+    if show(rows, seed, say):
+        raise typer.Exit(1)
