@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from ..paths import ROOT, read
 from ..registry import Exercise
 from .cases import Mistake, Right, mistakes_in, right_in
-from .run import AGAIN, RIGHT, WRONG, Result, audit_mistake, audit_reference, audit_right
+from .mutants import mutants
+from .run import AGAIN, MUTANT, RIGHT, WRONG, Result, audit_mistake, audit_mutant, audit_reference, audit_right
 from .sentences import sentences, stale, uncovered
 from .store import key
 
@@ -53,6 +54,13 @@ def _right_case(
         name, text = answer.name, answer.text
     before = after.text if after else ""
     return Case(exercise.number, kind, name, key(exercise, kind, text + before, seed, weak), run)
+
+
+def mutant_cases(exercise: Exercise, seed: int) -> Iterator[Case]:
+    """Yield the mutants of an exercise's reference."""
+    for mutant in mutants(exercise):
+        run = functools.partial(audit_mutant, exercise, mutant, seed)
+        yield Case(exercise.number, MUTANT, mutant.name, key(exercise, MUTANT, mutant.text, seed, ()), run)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
 from multiprocessing import get_context
 
 from rich.console import Console
@@ -11,13 +12,19 @@ from tqdm.auto import tqdm
 
 from ..grading import seeds
 from ..registry import Exercise, find
-from .audit import THE_ENGINES_OWN, Row, cases, rates
+from .audit import THE_ENGINES_OWN, Case, Row, cases, mutant_cases, rates
+from .mutants import equivalent
 from .run import AGAIN, RIGHT, WRONG, Result
 from .store import keep, load
 
 
 def audited(
-    exercises: Sequence[Exercise], seed: int | None, jobs: int, weak: tuple[str, ...] = (), again: bool = False
+    exercises: Sequence[Exercise],
+    seed: int | None,
+    jobs: int,
+    weak: tuple[str, ...] = (),
+    again: bool = False,
+    mutate: bool = False,
 ) -> tuple[list[Row], int]:
     """Return what was found of each exercise, and the seed; what an earlier audit has kept is not graded again.
 
@@ -25,12 +32,14 @@ def audited(
         jobs: processes at once; an exercise stays in one.
         weak: test functions that pass whatever the answer does.
         again: grade everything, also what is kept.
+        mutate: grade the mutants of the reference, and nothing else.
     """
     if seed is None:
         seed = _kept_seed() if not again else seeds.new()
     rows = {exercise.number: Row(exercise) for exercise in exercises}
+    plan = Plan(seed, weak, again, mutate)
     with tqdm(total=len(exercises), unit="exercise", desc="audit") as bar:
-        for number, results in _each(exercises, seed, jobs, weak, again):
+        for number, results in _each(exercises, jobs, plan):
             rows[number].results += results
             bar.update()
             bar.set_postfix_str(f"{sum(r.is_fault for row in rows.values() for r in row.results)} faults")
@@ -42,23 +51,35 @@ def _kept_seed() -> int:
     return next((result.seed for result in reversed(list(load().values()))), None) or seeds.new()
 
 
-def _each(
-    exercises: Sequence[Exercise], seed: int, jobs: int, weak: tuple[str, ...], again: bool
-) -> Iterator[tuple[str, list[Result]]]:
+def _each(exercises: Sequence[Exercise], jobs: int, plan: "Plan") -> Iterator[tuple[str, list[Result]]]:
     if jobs == 1:
         for exercise in exercises:
-            yield exercise.number, graded(exercise.number, seed, weak, again)
+            yield exercise.number, graded(exercise.number, plan)
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(graded, exercise.number, seed, weak, again): exercise.number for exercise in exercises}
+        waiting = {pool.submit(graded, exercise.number, plan): exercise.number for exercise in exercises}
         for done in as_completed(waiting):
             yield waiting[done], done.result()
 
 
-def graded(number: str, seed: int, weak: tuple[str, ...], again: bool) -> list[Result]:
+@dataclass(frozen=True)
+class Plan:
+    """What is graded of each exercise: see `audited`."""
+
+    seed: int
+    weak: tuple[str, ...] = ()
+    again: bool = False
+    mutate: bool = False
+
+    def cases(self, exercise: Exercise) -> Iterator[Case]:
+        """Return an iterator over the cases of an exercise."""
+        return mutant_cases(exercise, self.seed) if self.mutate else cases(exercise, self.seed, self.weak)
+
+
+def graded(number: str, plan: Plan) -> list[Result]:
     """Return the results of one exercise, each kept as soon as it is there."""
-    kept, results = {} if again else load(), []
-    for case in cases(find(number), seed, weak):
+    kept, results = {} if plan.again else load(), []
+    for case in plan.cases(find(number)):
         if case.key not in kept:
             kept[case.key] = case.run()
             keep(case.key, kept[case.key])
@@ -71,7 +92,7 @@ def show(rows: Sequence[Row], seed: int, console: Console) -> bool:
     table = Table(title=f"course audit, seed {seed}")
     columns = ("exercise", "wrong", "caught", "named", "named first", "right", "accepted", "sentences", "seconds")
     for column in columns:
-        table.add_column(column, justify="left" if column == "exercise" else "right")
+        table.add_column(column, justify="left" if column == "exercise" else "right", no_wrap=True)
     for row in rows:
         table.add_row(*_cells(row))
     console.print(table)
@@ -98,6 +119,27 @@ def _cells(row: Row) -> list[str]:
         f"{covered} of {every}",
         f"{sum(result.seconds for result in row.results):.1f}",
     ]
+
+
+def show_mutants(rows: Sequence[Row], seed: int, console: Console) -> bool:
+    """Print how many mutants were noticed, and the name of each that was not; return whether there is one."""
+    table = Table(title=f"course audit --mutate, seed {seed}")
+    for column in ("exercise", "mutants", "killed", "equivalent", "survive", "seconds"):
+        table.add_column(column, justify="left" if column == "exercise" else "right", no_wrap=True)
+    survivors: list[str] = []
+    for row in rows:
+        alive = [result.name for result in row.results if result.accepted]
+        same = [name for name in alive if name in equivalent()]
+        survivors += [f"{row.exercise.number} {name}" for name in alive if name not in equivalent()]
+        numbers = (len(row.results), len(row.results) - len(alive), len(same), len(alive) - len(same))
+        seconds = f"{sum(result.seconds for result in row.results):.1f}"
+        table.add_row(f"{row.exercise.number} {row.exercise.name}", *map(str, numbers), seconds)
+    console.print(table)
+    for survivor in survivors:
+        console.print(escape(f"survives: {survivor}"))
+    every = sum(len(row.results) for row in rows)
+    console.print(f"{every - len(survivors)} of {every} mutants are killed or equivalent, {len(survivors)} survive")
+    return bool(survivors)
 
 
 def _rate(k: int, n: int, which: str) -> str:

@@ -11,9 +11,10 @@ from ..grading.runner import Run, run_exercises
 from ..paths import ROOT, read
 from ..registry import Exercise
 from .cases import Mistake, Right, folder_of, notebook_of
+from .mutants import Mutant
 
 SECONDS = 120  # an exercise's whole run; each test has a limit of its own
-WRONG, RIGHT, AGAIN = "wrong", "right", "right after a wrong one"
+WRONG, RIGHT, AGAIN, MUTANT = "wrong", "right", "right after a wrong one", "mutant"
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Result:
 
     Attributes:
         exercise: its number.
-        kind: WRONG, RIGHT, or AGAIN: a right answer in the process in which a wrong one has just been graded.
+        kind: WRONG, RIGHT, AGAIN (a right answer in the process in which a wrong one has just been graded) or MUTANT.
         name: the case's.
         seed: of the inputs.
         accepted: whether every test passed.
@@ -48,7 +49,12 @@ class Result:
 
     @property
     def is_fault(self) -> bool:
-        """Whether the grader failed: a wrong answer accepted, or not by name refused, or a right one refused."""
+        """Whether the grader failed: a wrong answer accepted, or not by name refused, or a right one refused.
+
+        A mutant that is accepted may be equivalent; whoever knows the list of those decides (`MutantRow`).
+        """
+        if self.kind == MUTANT:
+            return False
         return not (self.caught and self.named and not self.accepted) if self.kind == WRONG else not self.accepted
 
     def to_json(self) -> dict[str, Any]:
@@ -93,6 +99,15 @@ def audit_reference(exercise: Exercise, seed: int, kind: str = RIGHT) -> Result:
     return Result(
         exercise.number, kind, "the engine's own text", seed, run.passed, False, False, False, share, _first(run), took
     )
+
+
+def audit_mutant(exercise: Exercise, mutant: Mutant, seed: int) -> Result:
+    """Grade a mutant up to the first test that notices it."""
+    started = time.monotonic()
+    with folder_of(exercise, mutant.text) as answers:
+        run = run_exercises([exercise], answers, SECONDS, seed=seed, first=True)
+    took = time.monotonic() - started
+    return Result(exercise.number, MUTANT, mutant.name, seed, run.passed, False, False, False, 0.0, _first(run), took)
 
 
 def _run(exercise: Exercise, answers: Implementation, seed: int, weak: Collection[str] = ()) -> Run:

@@ -18,13 +18,16 @@ def audit(
         list[str] | None,
         typer.Option(metavar="TEST", help="Let this test pass whatever it meets, to see what is missed."),
     ] = None,
+    mutate: Annotated[
+        bool, typer.Option(help="Grade mutants of the reference instead, one small change each.")
+    ] = False,
     again: Annotated[bool, typer.Option(help="Grade what an audit of the same files has graded before, too.")] = False,
 ) -> None:
     """Grade planted mistakes and right answers in other styles, and show how often the grader is wrong."""
-    from ..audit.report import audited, show
+    from ..audit.report import audited, show, show_mutants
     from ..registry import find, registry
 
     exercises = [find(name) for name in names] if names else registry()
-    rows, seed = audited(exercises, seed, jobs, tuple(weaken or ()), again)
-    if show(rows, seed, say):
+    rows, seed = audited(exercises, seed, jobs, tuple(weaken or ()), again, mutate)
+    if (show_mutants if mutate else show)(rows, seed, say):
         raise typer.Exit(1)

@@ -128,7 +128,7 @@ NANOLM = House(
 COURSE = House(
     "course",
     rooms=(
-        *("paths", "errors", "registry"),
+        *("paths", "errors", "registry", "nbgrader_step"),
         "text",
         "building",
         *("grading", "audit", "lab"),
