@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..config import ModelConfig
 from ..quantization.absmax import dequantize, quantize
-from ..quantization.float8 import FLOAT8, LARGEST_FLOAT8
+from ..quantization.float8 import FLOAT8, saturated
 from ..quantization.linear import SCALE_DTYPE
 from .contiguous import KVCache
 from .ragged import RaggedKVCache
@@ -92,8 +92,7 @@ class Float8KVCache(KVCache):
         self, layer: int, k: Float[Tensor, "B K T H"], v: Float[Tensor, "B K T H"]
     ) -> tuple[Float[Tensor, "B K S H"], Float[Tensor, "B K S H"]]:
         """As KVCache.update; each number is rounded to 4 significant binary digits, off by at most a sixteenth."""
-        # Past 448 the conversion gives NaN, not the largest number.
-        keys, values = super().update(layer, *(x.clamp(-LARGEST_FLOAT8, LARGEST_FLOAT8) for x in (k, v)))
+        keys, values = super().update(layer, saturated(k), saturated(v))
         return keys.to(self.dtype), values.to(self.dtype)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from .._require import require_count
 from ..config import ModelConfig
 from ..quantization.absmax import dequantize, quantize
-from ..quantization.float8 import FLOAT8, LARGEST_FLOAT8
+from ..quantization.float8 import FLOAT8, saturated
 
 _SCALE_DTYPE = torch.bfloat16
 
@@ -196,9 +196,7 @@ class Float8PagedKVCache(PagedKVCache):
         """As PagedKVCache.write; each number is rounded to 4 significant binary digits."""
         places = self._tensors[layer].view(2, self.n_kv_heads, -1, self.head_dim)
         for of, new in zip(places, (k, v), strict=True):
-            # Past 448 the conversion gives NaN, not the largest number.
-            rounded = new.clamp(-LARGEST_FLOAT8, LARGEST_FLOAT8).to(FLOAT8)
-            of.index_copy_(1, slots, rounded.view(torch.uint8))
+            of.index_copy_(1, slots, saturated(new).view(torch.uint8))
 
     def read(
         self, layer: int, tables: Int[Tensor, "B blocks"], scratch: Scratch | None = None

@@ -42,6 +42,7 @@ _HOMES = {
         "float8_matmul",
         "has_float8",
         "multiply_float8",
+        "saturated",
         "simulate_float8",
         "to_float8",
     ],
@@ -104,6 +105,7 @@ if TYPE_CHECKING:
     from .float8 import float8_matmul as float8_matmul
     from .float8 import has_float8 as has_float8
     from .float8 import multiply_float8 as multiply_float8
+    from .float8 import saturated as saturated
     from .float8 import simulate_float8 as simulate_float8
     from .float8 import to_float8 as to_float8
     from .gptq_rounding import check_inputs as check_inputs

@@ -38,6 +38,14 @@ def to_float8(x: Float[Tensor, "... D"]) -> tuple[Float[Tensor, "... D"], Float[
     return (x / scales).clamp(-LARGEST_FLOAT8, LARGEST_FLOAT8).to(FLOAT8), scales
 
 
+def saturated(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """Return x as 8-bit floats, (...), without a scale: numbers beyond ±448 become ±448, and infinity NaN.
+
+    The format has no infinity. A large number may be held at the largest there is; a broken one must stay broken.
+    """
+    return torch.where(x.isinf(), torch.nan, x.clamp(-LARGEST_FLOAT8, LARGEST_FLOAT8)).to(FLOAT8)
+
+
 def float8_matmul(
     x: Float[Tensor, "... D"], weights: Float[Tensor, "out D"], scales: Float[Tensor, "out 1"]
 ) -> Float[Tensor, "... out"]:

@@ -227,6 +227,13 @@ def test_an_8_bit_float_cache_holds_large_numbers_at_448():
     assert (cache.update(0, -k, k)[0] == -448).all()
 
 
+@pytest.mark.parametrize("broken", [float("nan"), float("inf"), -float("inf")])
+def test_an_8_bit_float_cache_does_not_make_a_broken_number_a_large_one(broken):
+    cache = Float8KVCache(tiny_config(), 1, 4)
+    keys, values = cache.update(0, torch.full((1, K, 1, H), broken), torch.full((1, K, 1, H), 1.0))
+    assert keys.isnan().all() and (values == 1).all()
+
+
 def test_an_8_bit_float_cache_is_off_by_at_most_a_sixteenth():
     cache, (k, v) = Float8KVCache(tiny_config(), B, 8, torch.float64), new_heads(5)
     for actual, expected in zip(cache.update(0, k, v), (k, v), strict=True):
