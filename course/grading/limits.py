@@ -3,6 +3,9 @@
 Time: an alarm signal, where there is one and the test runs in the main thread; else a second thread that raises the
 error in it, which reaches Python code though not a call that never comes back. Memory: the same thread looks how much
 the process has grown; on Linux the system itself also refuses what goes far beyond.
+
+Seconds are those that the answer's thread computes, not those on the wall: a busy machine makes no right answer late.
+One that computes nothing, since it sleeps or waits, is broken off after six times as long.
 """
 
 import contextlib
@@ -16,6 +19,7 @@ from collections.abc import Iterator
 
 TEST_SECONDS = float(os.environ.get("NANOLM_TEST_SECONDS", "20"))
 TEST_GIGABYTES = 3.0
+_PATIENCE = 6  # times the limit, on the wall
 _LOOK = 0.05  # seconds between two looks
 
 
@@ -29,30 +33,62 @@ class MemoryUp(BaseException):
     """The memory limit, likewise."""
 
 
+class Clock:
+    """What is left of a limit of time, for the thread that makes it."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._thread = threading.get_native_id()
+        self._computed, self._wall = self._now(), time.monotonic()
+
+    def _now(self) -> float:
+        """Seconds that the thread has computed."""
+        if threading.get_native_id() == self._thread:
+            return time.thread_time()
+        import psutil
+
+        return next(
+            (each.user_time + each.system_time for each in psutil.Process().threads() if each.id == self._thread), 0.0
+        )
+
+    def left(self) -> float:
+        """Return the seconds after which the limit may be met; 0 or less: it is."""
+        passed = time.monotonic() - self._wall
+        return min(self.seconds - (self._now() - self._computed), _PATIENCE * self.seconds - passed)
+
+
 @contextlib.contextmanager
-def limits(seconds: float = TEST_SECONDS, gigabytes: float = TEST_GIGABYTES) -> Iterator[None]:
-    """Raise TimeUp after some seconds, MemoryUp when the process has grown by some GB (10⁹ bytes)."""
-    TimeUp.seconds = seconds
+def limits(seconds: float = TEST_SECONDS, gigabytes: float = TEST_GIGABYTES) -> Iterator[Clock]:
+    """Raise TimeUp after some seconds, MemoryUp when the process has grown by some GB (10⁹ bytes); give the clock."""
+    clock = Clock(seconds)
     has_alarm = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
-    clock = _alarm(seconds) if has_alarm else contextlib.nullcontext()
-    with _address_space(gigabytes), _watcher(None if has_alarm else seconds, gigabytes), clock:
-        yield
+    alarm = _alarm(clock) if has_alarm else contextlib.nullcontext()
+    with _address_space(gigabytes), _watcher(None if has_alarm else clock, gigabytes), alarm:
+        yield clock
+
+
+_ringing: list[Clock] = []  # one inside the other; whichever is up first ends what runs
 
 
 @contextlib.contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
-    """An alarm; one that was set before still rings at its time, or at once where that has passed."""
+def _alarm(clock: Clock) -> Iterator[None]:
+    """An alarm; one that was set before rings afterwards, at once where its time has passed."""
 
     def ring(number, frame):
-        TimeUp.seconds = seconds
-        raise TimeUp
+        first = min(_ringing, key=Clock.left)
+        if first.left() <= 0:
+            TimeUp.seconds = first.seconds
+            raise TimeUp
+        signal.setitimer(signal.ITIMER_REAL, max(first.left(), _LOOK))
 
     started = time.monotonic()
     before, (left, again) = signal.signal(signal.SIGALRM, ring), signal.getitimer(signal.ITIMER_REAL)
-    signal.setitimer(signal.ITIMER_REAL, min(seconds, left) if left else seconds)
+    _ringing.append(clock)
+    signal.setitimer(signal.ITIMER_REAL, max(min(map(Clock.left, _ringing)), _LOOK))
     try:
         yield
     finally:
+        _ringing.remove(clock)
         remaining = max(1e-3, left - (time.monotonic() - started)) if left else 0.0
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -60,17 +96,16 @@ def _alarm(seconds: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _watcher(seconds: float | None, gigabytes: float) -> Iterator[None]:
+def _watcher(clock: Clock | None, gigabytes: float) -> Iterator[None]:
     """A thread that looks at the process's memory, and at the clock where no alarm does."""
     thread, done = threading.get_ident(), threading.Event()
-    most, end = _resident_bytes() + gigabytes * 1e9, None if seconds is None else time.monotonic() + seconds
+    most = _resident_bytes() + gigabytes * 1e9
 
     def watch() -> None:
         while not done.wait(_LOOK):
-            up = (
-                TimeUp if end is not None and time.monotonic() > end else MemoryUp if _resident_bytes() > most else None
-            )
+            up = TimeUp if clock and clock.left() <= 0 else MemoryUp if _resident_bytes() > most else None
             if up is not None and not done.is_set():
+                TimeUp.seconds = clock.seconds if clock else 0.0
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(up))
                 return
 

@@ -3,7 +3,6 @@
 import linecache
 import math
 import re
-import time
 import traceback
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -15,7 +14,7 @@ import pytest
 from ..errors import CourseError, NotYetWritten
 from ..registry import Exercise, find
 from .implementation import CHOSEN, Implementation
-from .limits import TEST_GIGABYTES, MemoryUp, TimeUp
+from .limits import TEST_GIGABYTES, Clock, MemoryUp, TimeUp
 from .overlay import MARK
 
 _WIDTH = 160  # of a line of pytest's account, which can hold whole tensors
@@ -55,7 +54,6 @@ class Collector:
         implementation: what is tested.
         targets: keep the tests that grade one of these, "function" or "Class.method".
         test: instead, keep the test function of this name.
-        ends: when the whole run has to end, by `time.monotonic`.
         brief: once a test has met an unwritten exercise, the others of just the same exercises fail in its words
             without being run. A student learns no more from them, and random tests take long to fail.
         weak: test functions that are replaced by ones that pass whatever the answer does.
@@ -67,11 +65,10 @@ class Collector:
         targets: Collection[str] = (),
         test: str | None = None,
         brief: bool = False,
-        ends: float = math.inf,
         weak: Collection[str] = (),
     ) -> None:
         self.weak = set(weak)
-        self.ends = ends
+        self.clock: Clock | None = None  # of the whole run
         self.implementation, self.targets, self.test, self.brief = implementation, set(targets), test, brief
         self.unwritten: dict[tuple[str, ...], NotYetWritten] = {}
         self.items: list[pytest.Item] = []
@@ -111,7 +108,7 @@ class Collector:
             self.failures.setdefault(item.nodeid, call.excinfo.value)
             if isinstance(call.excinfo.value, NotYetWritten):
                 self.unwritten.setdefault(targets_of(item), call.excinfo.value)
-            if isinstance(call.excinfo.value, TimeUp) and time.monotonic() >= self.ends:
+            if isinstance(call.excinfo.value, TimeUp) and self.clock is not None and self.clock.left() <= 0:
                 item.session.shouldstop = "the time of the whole run is up"
         elif call.when == "call":
             self.passes.add(item.nodeid)

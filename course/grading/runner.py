@@ -7,7 +7,6 @@ outcome comes back as objects, and nothing is printed or written.
 import contextlib
 import io
 import sys
-import time
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -64,8 +63,7 @@ def run_exercises(
     files = [ROOT / name for name in dict.fromkeys(name for exercise in exercises for name in exercise.tests)]
     if not files:  # pytest with no file would run whatever it finds
         return Run([], "no test grades it yet")
-    ends = time.monotonic() + seconds
-    collector = Collector(implementation, targets=targets, brief=brief, ends=ends, weak=weak)
+    collector = Collector(implementation, targets=targets, brief=brief, weak=weak)
     return _run(collector, files, seconds, seed, *(["--maxfail=1"] if first else []))
 
 
@@ -83,7 +81,7 @@ def run_test(
     test: str, files: Sequence[Path], implementation: Implementation, seconds: float = 60, seed: int | None = None
 ) -> Run:
     """Run one test by its function's name, marked or not, with all of its parameters."""
-    return _run(Collector(implementation, test=test, ends=time.monotonic() + seconds), files, seconds, seed)
+    return _run(Collector(implementation, test=test), files, seconds, seed)
 
 
 def _run(collector: Collector, files: Sequence[Path], seconds: float, seed: int | None, *options: str) -> Run:
@@ -99,7 +97,8 @@ def _run(collector: Collector, files: Sequence[Path], seconds: float, seed: int 
     # The last two collect garbage several times a run, which takes longer than most of our tests.
     for plugin in ("cacheprovider", "faulthandler", "unraisableexception", "threadexception"):
         arguments += ["-p", f"no:{plugin}"]
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), _unchanged(), limits(seconds):
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), _unchanged(), limits(seconds) as clock:
+        collector.clock = clock
         code = pytest.main(arguments, plugins=[collector])
     return Run(collector.outcomes(), collector.problem(code, said.getvalue()), seed)
 

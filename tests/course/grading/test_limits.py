@@ -30,6 +30,34 @@ def test_a_loop_without_an_end_is_broken_off(by, monkeypatch):
         endless()
 
 
+@pytest.mark.parametrize(
+    "by", [pytest.param("alarm", marks=pytest.mark.skipif(not HAS_ALARM, reason="no alarm")), "thread"]
+)
+def test_an_answer_that_waits_for_ever_is_broken_off_later(by, monkeypatch):
+    if by == "thread":
+        monkeypatch.delattr(signal, "setitimer", raising=False)
+    started = time.monotonic()
+    with pytest.raises(TimeUp), limits(seconds=0.2):
+        while True:
+            time.sleep(0.01)
+    assert time.monotonic() - started >= 1.2  # 6 · 0.2
+
+
+def test_seconds_are_those_that_the_answer_computes_so_a_busy_machine_makes_nobody_late(monkeypatch):
+    clock = limits_module.Clock(1.0)
+    time.sleep(1.1)  # as a process waits that gets no processor
+    assert clock.left() > 0.5
+
+
+def test_a_limit_inside_another_ends_what_is_first_up():
+    with limits(seconds=60), pytest.raises(TimeUp), limits(seconds=0.2):
+        endless()
+    assert TimeUp.seconds == 0.2
+    with pytest.raises(TimeUp), limits(seconds=0.2), limits(seconds=60):
+        endless()
+    assert TimeUp.seconds == 0.2
+
+
 def test_an_answer_that_catches_every_exception_is_broken_off_too():
     def stubborn():
         while True:
