@@ -30,11 +30,12 @@
 # %% [markdown]
 # ## How to work
 #
-# Cells marked *Exercise* hold a function whose body is missing. Write it, run the cell, then run the `check(...)` cell
-# below it. A check runs the course's own tests on your function alone: everything around it is the reference, so one
-# mistake never hides another. Where a lab uses a function that you have not written yet, a line called `needs` at the
-# top of its cell puts the reference in its place and says so. If you prefer an editor, the same functions wait in
-# `exercises/`, with the same tests.
+# Cells marked *Exercise* hold a function whose body is missing. Write it, run the cell, then run the `check(...)`
+# cell below it. A check runs the course's own tests on your function alone: everything around it is the reference, so
+# one mistake never hides another. Where a test failed, the call of your answer stands in `failing`, and
+# `failing.again()` makes it once more. Where a lab uses a function that you have not written yet, a line called
+# `needs` at the top of its cell puts the reference in its place and says so. If you prefer an editor, the same
+# functions wait in `exercises/`, with the same tests.
 #
 # The docstring is the whole specification. Where it says *Raises*, the message has to name the argument, so that
 # whoever reads it knows where to look: `raise ValueError(f"order is {order}; …")`. For most refusals a ready-made

@@ -29,9 +29,10 @@
 # %% [markdown]
 # ## How to work
 #
-# Cells marked *Exercise* hold a function whose body is missing. Write it, run the cell, run the `check(...)` cell below
-# it. A check runs the course's own tests on your function alone: everything around it is the reference, so one mistake
-# never hides another. Cells that measure use *your* functions. Where one is not written yet, a line called `needs` at
+# Cells marked *Exercise* hold a function whose body is missing. Write it, run the cell, run the `check(...)` cell
+# below it. A check runs the course's own tests on your function alone: everything around it is the reference, so one
+# mistake never hides another. Where a test failed, the call of your answer stands in `failing`, and `failing.again()`
+# makes it once more. Cells that measure use *your* functions. Where one is not written yet, a line called `needs` at
 # the top of the cell puts the reference in its place and says so. If you prefer an editor, the same functions wait in
 # `exercises/`, with the same tests.
 #

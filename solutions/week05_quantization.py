@@ -32,9 +32,10 @@
 # %% [markdown]
 # ## How to work
 #
-# Cells marked *Exercise* hold a function whose body is missing. Write it, run the cell, run the `check(...)` cell below
-# it. A check runs the course's own tests on your function alone: everything around it is the reference, so one mistake
-# never hides another. A lab cell that uses your functions says so at its top, with `needs` and the numbers of the
+# Cells marked *Exercise* hold a function whose body is missing. Write it, run the cell, run the `check(...)` cell
+# below it. A check runs the course's own tests on your function alone: everything around it is the reference, so one
+# mistake never hides another. Where a test failed, the call of your answer stands in `failing`, and `failing.again()`
+# makes it once more. A lab cell that uses your functions says so at its top, with `needs` and the numbers of the
 # exercises. What you have not written yet is taken from the reference, and the cell prints that it did. If you prefer
 # an editor, the same functions wait in `exercises/`, with the same tests.
 #

@@ -30,9 +30,10 @@
 #
 # Cells marked *Exercise* hold functions or methods whose bodies are missing. Write them, run the cell, run the
 # `check(...)` below it. A check runs the course's own tests on your answer alone and takes everything around it from
-# the reference, so one mistake never hides another. Of an exercise with several methods you can test one at a time:
-# `check("ServingRun.waited")`, in a cell of your own. If you prefer an editor, the same functions wait in `exercises/`,
-# with the same tests.
+# the reference, so one mistake never hides another. Where a test failed, the call of your answer stands in `failing`,
+# and `failing.again()` makes it once more. Of an exercise with several methods you can test one at a time:
+# `check("ServingRun.waited")`, in a cell of your own. If you prefer an editor, the same functions wait in
+# `exercises/`, with the same tests.
 #
 # Run the two set-up cells first; after them you can begin at any cell. A cell that measures says in its first line what
 # it `needs`: your answers, by the numbers of the exercises, and names that other cells make. Where an answer is not

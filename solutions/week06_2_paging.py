@@ -30,8 +30,9 @@
 # ## How to work
 #
 # As on the first evening: run the two set-up cells, write the functions of the cells marked *Exercise*, run the
-# `check(...)` below each. Of an exercise with several methods you can test one at a time, `check("BlockTable.append")`,
-# in a cell of your own. Where an answer is not written yet, the reference does its work in the labs, and the cell says
+# `check(...)` below each. Where a test failed, the call of your answer stands in `failing`, and `failing.again()`
+# makes it once more. Of an exercise with several methods you can test one at a time, `check("BlockTable.append")`, in
+# a cell of your own. Where an answer is not written yet, the reference does its work in the labs, and the cell says
 # so. Where you see a *Prediction*, write a number down before you run the next cell.
 #
 # Where a docstring says *Raises*, the message has to name the argument, or use the word that the docstring gives.

@@ -33,9 +33,10 @@
 #
 # Cells marked *Exercise* hold a function or a method whose body is missing. Write it, run the cell, run the
 # `check(...)` cell below it. A check runs the course's own tests on your answer alone: everything around it is the
-# reference, so one mistake never hides another. A lab cell that uses *your* functions says so at its top, with `needs`
-# and the numbers of the exercises. What you have not written yet is taken from the reference, and the cell prints that
-# it did. If you prefer an editor, the same functions wait in `exercises/`, with the same tests.
+# reference, so one mistake never hides another. Where a test failed, the call of your answer stands in `failing`, and
+# `failing.again()` makes it once more. A lab cell that uses *your* functions says so at its top, with `needs` and the
+# numbers of the exercises. What you have not written yet is taken from the reference, and the cell prints that it
+# did. If you prefer an editor, the same functions wait in `exercises/`, with the same tests.
 #
 # Where a docstring says *Raises*, the message has to name the argument: `raise ValueError(f"k is {k}; …")`. These
 # helpers come with the exercises and word it for you:

@@ -35,8 +35,9 @@
 #
 # Cells marked *Exercise* hold functions or methods whose bodies are missing. Write them, run the cell, run the
 # `check(...)` below it. A check runs the course's own tests on your answer alone and takes everything around it from
-# the reference, so one mistake never hides another. Where a class is asked, its other methods stand there finished:
-# read them first. If you prefer an editor, the same functions wait in `exercises/`, with the same tests.
+# the reference, so one mistake never hides another. Where a test failed, the call of your answer stands in `failing`,
+# and `failing.again()` makes it once more. Where a class is asked, its other methods stand there finished: read them
+# first. If you prefer an editor, the same functions wait in `exercises/`, with the same tests.
 #
 # Cells that measure use *your* functions where they say `needs`, with the numbers of the exercises. Where one is not
 # written yet, the reference stands in for it, and the cell says so.

@@ -31,11 +31,12 @@
 # %% [markdown]
 # ## How to work
 #
-# Cells marked *Exercise* hold a function whose body is missing. Write it, run the cell, run the `check(...)` cell below it.
-# A check runs the course's own tests on your function alone: everything around it is the reference, so one mistake never
-# hides another. Cells that say `needs` use *your* functions, with the numbers of the exercises; the reference stands
-# in for one that is not written yet, and the cell says so. If you prefer an editor,
-# the same functions wait in `exercises/`, with the same tests.
+# Cells marked *Exercise* hold a function whose body is missing. Write it, run the cell, run the `check(...)` cell
+# below it. A check runs the course's own tests on your function alone: everything around it is the reference, so one
+# mistake never hides another. Where a test failed, the call of your answer stands in `failing`, and `failing.again()`
+# makes it once more. Cells that say `needs` use *your* functions, with the numbers of the exercises; the reference
+# stands in for one that is not written yet, and the cell says so. If you prefer an editor, the same functions wait in
+# `exercises/`, with the same tests.
 #
 # Where a docstring says *Raises*, three helpers that are imported for you do the work. Each takes arguments by their names
 # and raises an error that names the bad one:
