@@ -31,6 +31,12 @@ _HOMES = {
         "reading_seconds",
         "weights_read",
     ],
+    "threads": [
+        "ThreadChoice",
+        "Threads",
+        "choose_threads",
+        "decode_pass",
+    ],
 }
 __getattr__, __dir__ = lazy(__name__, _HOMES)
 
@@ -52,3 +58,7 @@ if TYPE_CHECKING:
     from .prediction import predicted_decode_seconds as predicted_decode_seconds
     from .prediction import reading_seconds as reading_seconds
     from .prediction import weights_read as weights_read
+    from .threads import ThreadChoice as ThreadChoice
+    from .threads import Threads as Threads
+    from .threads import choose_threads as choose_threads
+    from .threads import decode_pass as decode_pass
