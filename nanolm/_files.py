@@ -1,6 +1,7 @@
-"""One way to write a file: whoever reads it meanwhile sees the old one or the new one, never a part."""
+"""One way to write a file: whoever reads it meanwhile sees the old one or the new one, and where some lie."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,3 +30,14 @@ def write_text(path: Path, text: str) -> None:
         OSError: the file cannot be written.
     """
     write_whole(path, lambda part: part.write_text(text, encoding="utf-8", newline="\n"))
+
+
+def user_cache_folder() -> Path:
+    """Return the folder for what this user's programs can make anew, as each system has it."""
+    if os.name == "nt":
+        home = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        home = Path.home() / "Library" / "Caches"
+    else:
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "nanolm"

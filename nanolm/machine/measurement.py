@@ -6,14 +6,13 @@ import math
 import os
 import platform
 import re
-import sys
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
 
-from .._files import write_text
+from .._files import user_cache_folder, write_text
 from .._require import require_count, require_positive
 from ..budget.hardware import Hardware
 
@@ -173,13 +172,7 @@ def read_rate(readings: Sequence[Reading], working_set_bytes: float, row_length:
 
 def cache_folder() -> Path:
     """Return the folder for what this user's programs can make anew, as each system has it."""
-    if os.name == "nt":
-        home = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        home = Path.home() / "Library" / "Caches"
-    else:
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "nanolm"
+    return user_cache_folder()
 
 
 def main_memory_bytes() -> int:

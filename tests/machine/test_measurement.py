@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from laptop import LAPTOP, MiB
 
+from nanolm import _files as files
 from nanolm.machine import Measurement, Reading, cache_folder, main_memory_bytes, processor_name
 from nanolm.machine import measurement as module
 
@@ -154,8 +155,8 @@ def test_cache_folder_is_where_each_system_has_it(monkeypatch, name, platform, e
     home = Path("/home/me")
     monkeypatch.setattr(Path, "home", classmethod(lambda cls: home))
     # Not the modules' own attributes: pathlib chooses its kind of path by os.name.
-    monkeypatch.setattr(module, "os", type("os", (), {"name": name, "environ": environment}))
-    monkeypatch.setattr(module, "sys", type("sys", (), {"platform": platform}))
+    monkeypatch.setattr(files, "os", type("os", (), {"name": name, "environ": environment}))
+    monkeypatch.setattr(files, "sys", type("sys", (), {"platform": platform}))
     assert cache_folder().as_posix() == folder
 
 
