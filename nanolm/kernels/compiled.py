@@ -21,7 +21,7 @@ _SOURCE = Path(__file__).with_name("products.c")
 _NATIVE, _THREADS = ("-march=native",), ("-fopenmp",)
 # Tried in turn: Apple's Clang has no OpenMP, some compilers name the processor in another way.
 _FLAGS = ((*_NATIVE, *_THREADS), ("-mcpu=native", *_THREADS), _NATIVE, ("-mcpu=native",), ())
-_COMMON = ("-O3", "-shared", "-fPIC", "-ffp-contract=fast")
+_COMMON = ("-O3", "-shared", "-fPIC", "-ffp-contract=off")
 _SECONDS = 120  # that a compiler may take
 PRODUCTS = ("product_float32", "product_bfloat16", "product_int8", "product_int4", "product_uint4")
 _P, _N, _I = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int

@@ -9,6 +9,11 @@
  */
 #include <stdint.h>
 #include <string.h>
+#if defined(__AVX__)
+#include <immintrin.h>
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+#include <arm_neon.h>
+#endif
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -38,6 +43,20 @@
 typedef float floats __attribute__((vector_size(4 * LANES)));
 typedef float four __attribute__((vector_size(16)));
 typedef int32_t integers __attribute__((vector_size(4 * LANES)));
+
+/* a · b + c, rounded once where the processor can. Said by name: left to itself a compiler joins the two in one loop and
+ * not in another, and a row would get other bits by the loop that it falls into. So -ffp-contract=off for all the rest. */
+INLINE floats multiply_add(floats a, floats b, floats c) {
+#if defined(__AVX512F__)
+    return (floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__AVX__) && defined(__FMA__)
+    return (floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+    return (floats)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+    return a * b + c;
+#endif
+}
 
 INLINE floats load(const float *p) {
     floats v;
@@ -129,7 +148,7 @@ INLINE floats weights(widener widen, const void *row, int64_t at, int k, const f
 #define STEP(k)                                                                                                        \
     {                                                                                                                  \
         floats w = weights(widen, row, at, k, scales, minima, g);                                                      \
-        for (int r = 0; r < n; r++) parts[r][k] += w * load(x + r * D + at + LANES * k);                               \
+        for (int r = 0; r < n; r++) parts[r][k] = multiply_add(w, load(x + r * D + at + LANES * k), parts[r][k]);                               \
     }
 
 INLINE void dot(widener widen, const float *x, int n, int64_t D, const void *row, const float *scales,
@@ -173,7 +192,8 @@ INLINE void tile(const float *x, int n, int64_t D, const float *wide, float *y, 
         floats sums[TILE][BLOCK] = {{{0}}};
         for (int64_t at = LANES * k; at < D; at += 32)
             for (int r = 0; r < n; r++)
-                for (int c = 0; c < BLOCK; c++) sums[r][c] += load(wide + c * D + at) * load(x + r * D + at);
+                for (int c = 0; c < BLOCK; c++)
+                    sums[r][c] = multiply_add(load(wide + c * D + at), load(x + r * D + at), sums[r][c]);
         for (int r = 0; r < n; r++)
             for (int c = 0; c < BLOCK; c++) parts[r][c][k] = sums[r][c];
     }

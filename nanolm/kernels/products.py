@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int8, UInt8
 from torch import Tensor
 
-from .checks import require_dims
 from .compiled import Library, NotCompiled, load_library
 
 ProductsBackend = Literal["auto", "compiled", "torch"]
@@ -124,7 +123,7 @@ def plain_product(
 def decoded(
     matrix: Tensor, scales: Tensor | None = None, minima: Tensor | None = None, order: NibbleOrder = "pairs"
 ) -> Float[Tensor, "... D"]:
-    """Return Ŵ as float32, for a matrix, scales and minima as `packed_product` takes them, or for some of their rows."""
+    """Return Ŵ in float32, for a matrix, scales and minima as `packed_product` takes them, or some of their rows."""
     if matrix.dtype is torch.uint8:
         low, high = matrix & 15, matrix >> 4
         if order == "pairs":
