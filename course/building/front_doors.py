@@ -17,7 +17,10 @@ from ..text.source import parse
 # reached through its product.
 _ONLY = {
     "cli": {"app"},
-    "kernels": {"KERNEL_DTYPES", "Backend", "KernelUnavailable", "on_device_of", "set_backend", "uses_triton"},
+    "kernels": {
+        *("KERNEL_DTYPES", "Backend", "KernelUnavailable", "on_device_of", "set_backend", "uses_triton"),
+        *("NotCompiled", "ProductsBackend", "products_backend", "set_products"),
+    },
 }
 
 

@@ -51,7 +51,8 @@ def quantize_model(
         make: what makes a layer from its name and nn.Linear, in the order of a pass, in place of plain rounding.
             It sees a model whose earlier layers have been exchanged already.
         kernels: whether layers may multiply by kernels that read codes; False: by `plain_matmul` always. With kernels,
-            4-bit layers take this processor's own layout (`Int4Linear`), where it has one.
+            4-bit layers that the compiled product does not read take the layout of torch's kernel (`Int4Linear`),
+            where this processor has one.
         per_tensor: one scale for a whole matrix, for plain rounding: the coarsest way.
 
     Raises:
@@ -63,7 +64,7 @@ def quantize_model(
         raise ValueError("the model has no linear layer to exchange: is it quantized already?")
     for name, linear in layers.items():
         layer = make(name, linear) if make else QuantizedLinear.from_linear(linear, bits, group_size, per_tensor)
-        if kernels and Int4Linear.takes(layer):
+        if kernels and Int4Linear.takes(layer) and not layer.read_as_it_is:
             layer = Int4Linear(layer)
         elif isinstance(layer, QuantizedLinear):
             layer.fast = kernels

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int8
 from torch import Tensor, nn
 
+from ..kernels.products import product_if_compiled
 from .absmax import dequantize, quantization_error, quantize, quantize_tensor
 from .cpu_kernels import int4_kernel_takes, to_int4_kernel
 from .matmul import quantized_matmul
@@ -82,6 +83,12 @@ class QuantizedLinear(nn.Module):
         return self.in_features // self.scales.shape[1]
 
     @property
+    def read_as_it_is(self) -> bool:
+        """Whether the compiled product reads these codes, here and now."""
+        nothing = torch.empty(0, self.in_features, device=self.codes.device)
+        return self.bits in (8, 4) and product_if_compiled(nothing, self.codes, self.scales) is not None
+
+    @property
     def weight(self) -> Float[Tensor, "out D"]:
         """The weights as the layer uses them, decoded: for looking at. Channel scales are taken out again."""
         weight = dequantize(self.integers(), self.scales)
@@ -105,7 +112,7 @@ class QuantizedLinear(nn.Module):
 
 
 class Int4Linear(nn.Module):
-    """A QuantizedLinear of 4 bits in the layout of this processor's kernel: for running, not for saving or moving."""
+    """A QuantizedLinear of 4 bits in the layout of torch's kernel here: for running, not for saving or moving."""
 
     blocks: Tensor
     pairs: Tensor

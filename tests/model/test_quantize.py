@@ -10,6 +10,7 @@ from tiny_models import tiny_model, tokens_of
 from torch import nn
 
 from nanolm.cache import KVCache
+from nanolm.kernels import products_backend, set_products
 from nanolm.model import collect_inputs, linear_layers, model_bytes, quantize_model, separate_experts, watch_routers
 from nanolm.quantization import Int4Linear, QuantizedLinear
 
@@ -82,9 +83,20 @@ def test_the_head_is_exchanged_only_if_asked_for():
     assert isinstance(model.head, QuantizedLinear) and isinstance(model.embedding, nn.Embedding)
 
 
-def test_layers_take_the_4_bit_kernel_s_layout_where_there_is_one():
+@pytest.fixture
+def products():
+    """Sets who computes products on a CPU for the length of a test."""
+    before = set_products("auto")
+    yield set_products
+    set_products(before)
+
+
+@pytest.mark.parametrize("who", ["auto", "torch"])
+def test_layers_take_torch_s_4_bit_layout_where_there_is_one_and_no_compiled_product(products, who):
+    products(who)
     layer = QuantizedLinear.from_linear(nn.Linear(64, 64), 4, 32)
-    kind = Int4Linear if Int4Linear.takes(layer) else QuantizedLinear
+    assert layer.read_as_it_is == (products_backend()[0] == "compiled")
+    kind = Int4Linear if Int4Linear.takes(layer) and not layer.read_as_it_is else QuantizedLinear
     assert all(type(m) is kind for m in exchanged(quantize_model(sized_model(), 4, 32)))
     assert all(type(m) is QuantizedLinear for m in exchanged(quantize_model(sized_model(), 4, 32, kernels=False)))
 

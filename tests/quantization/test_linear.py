@@ -6,6 +6,7 @@ from by_hand import close, random
 from rounding_by_hand import rounded_layer
 from torch import nn
 
+from nanolm.kernels import set_products
 from nanolm.quantization import Float8Linear, Int4Linear, QuantizedLinear, int4_kernel_takes
 
 
@@ -136,11 +137,15 @@ def test_the_4_bit_kernel_leaves_other_layers_alone(bits, group_size):
 # The shapes of the shipped models and of SmolLM2, and odd ones.
 SHAPES = [(256, 128), (128, 384), (1536, 128), (320, 128), (128, 160), (576, 1536), (17, 64), (33, 96), (5, 24)]
 LAYERS = {
-    "8 bits, kernel": lambda linear: QuantizedLinear.from_linear(linear, 8),
+    "8 bits": lambda linear: QuantizedLinear.from_linear(linear, 8),
+    "8 bits, torch's kernel": lambda linear: QuantizedLinear.from_linear(linear, 8),
+    "8 bits in groups of 32": lambda linear: QuantizedLinear.from_linear(linear, 8, 32 if in_32(linear) else 8),
+    "4 bits in groups of 32": lambda linear: QuantizedLinear.from_linear(linear, 4, 32 if in_32(linear) else 8),
+    "4 bits, a scale a row": lambda linear: QuantizedLinear.from_linear(linear, 4),
     "8 bits, plain": lambda linear: plain(QuantizedLinear.from_linear(linear, 8)),
     "8 bits in groups": lambda linear: QuantizedLinear.from_linear(linear, 8, 8),
     "4 bits": lambda linear: QuantizedLinear.from_linear(linear, 4, 8),
-    "4 bits, kernel": lambda linear: in_the_kernel_s_layout(linear),
+    "4 bits, torch's kernel": lambda linear: in_the_kernel_s_layout(linear),
     "3 bits": lambda linear: QuantizedLinear.from_linear(linear, 3, 8),
     "float8": Float8Linear,
 }
@@ -149,13 +154,17 @@ BATCHES = [(0, 2), (3, 5), (0, 16), (5, 17), (1, 32), (0, 33), (31, 33), (7, 100
 LOOKED_AT = [0, 1, 2, 3, 5, 7, 15, 16, 17, 31, 32, 33, 63, 64, 101, 255, 256, 511]
 
 
+def in_32(linear):
+    return linear.in_features % 32 == 0
+
+
 def plain(layer):
     layer.fast = False
     return layer
 
 
 def in_the_kernel_s_layout(linear):
-    layer = QuantizedLinear.from_linear(linear, 4, 32 if linear.in_features % 32 == 0 else 8)
+    layer = QuantizedLinear.from_linear(linear, 4, 32 if in_32(linear) else 8)
     if not Int4Linear.takes(layer):
         pytest.skip("the 4-bit kernel does not take this shape here")
     return Int4Linear(layer)
@@ -164,8 +173,9 @@ def in_the_kernel_s_layout(linear):
 @pytest.mark.parametrize(("threads", "out", "D"), [(1, *shape) for shape in SHAPES] + [(2, 128, 384), (2, 33, 96)])
 @pytest.mark.parametrize("name", LAYERS)
 @torch.inference_mode()
-def test_a_row_has_the_bits_that_it_has_alone_in_any_batch(n_threads, name, threads, out, D):
+def test_a_row_has_the_bits_that_it_has_alone_in_any_batch(n_threads, products, name, threads, out, D):
     n_threads(threads)
+    products("torch" if name.endswith("torch's kernel") else "auto")
     layer, rows = LAYERS[name](linear_of(out, D).float()), random(512, D, seed=1).float()
     alone = {place: layer(rows[place : place + 1])[0] for place in LOOKED_AT}
     for first, n in BATCHES:
@@ -174,6 +184,14 @@ def test_a_row_has_the_bits_that_it_has_alone_in_any_batch(n_threads, name, thre
         assert not differ, f"rows {differ} differ in a batch of {n}, from row {first} on, from what they are alone"
     shaped = layer(rows[:60].view(3, 20, D))
     assert torch.equal(shaped[1, 12], alone[32]), "(B, T, D) gives other bits than (B · T, D)"
+
+
+@pytest.fixture
+def products():
+    """Sets who computes products on a CPU for the length of a test."""
+    before = set_products("auto")
+    yield set_products
+    set_products(before)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import torch
 from by_hand import close, random
 from codes import weights_of
 
+from nanolm.kernels import products_backend, set_products
 from nanolm.quantization import absmax as quantization
 from nanolm.quantization import int4_kernel_takes, quantized_matmul, to_int4_kernel, unpack_bits
 from nanolm.quantization import matmul as module
@@ -46,8 +47,33 @@ WAYS = ("int4_kernel_matmul", "int8_kernel_matmul", "plain_matmul")
 
 
 @pytest.fixture
-def called(monkeypatch):
-    """The names of the ways that products went, in order."""
+def products():
+    """Sets who computes products on a CPU for the length of a test."""
+    before = set_products("auto")
+    yield set_products
+    set_products(before)
+
+
+@pytest.mark.skipif(products_backend()[0] != "compiled", reason=f"no compiled products: {products_backend()[1]}")
+@pytest.mark.parametrize("rows", [1, 16, 33, 200])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("bits", "group_size"), [(8, None), (8, 32), (4, None), (4, 32), (4, 64)])
+def test_8_and_4_bits_take_the_compiled_product_at_any_number_of_rows(
+    monkeypatch, products, bits, group_size, dtype, rows
+):
+    for name in WAYS:
+        monkeypatch.setattr(module, name, lambda *_: pytest.fail("another way was taken"))
+    codes, scales, meant = weights_of(48, 64, bits, group_size)
+    x = random(rows, 64, seed=1).to(dtype)
+    actual, expected = quantized_matmul(x, codes, scales, bits), x.double() @ meant.T
+    rounding = 1e-5 if dtype is torch.float32 else 0.004  # of the result to bfloat16
+    assert actual.dtype is dtype and close(actual.double(), expected, rounding * expected.abs().max().item())
+
+
+@pytest.fixture
+def called(monkeypatch, products):
+    """The names of the ways that products went, in order, the compiled one switched off."""
+    products("torch")
     names = []
     for name in WAYS:
         way = getattr(module, name)
