@@ -72,12 +72,12 @@ class NanoLM(nn.Module):
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return self.embedding.weight.device
+        return self.norm.weight.device
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the weights."""
-        return self.embedding.weight.dtype
+        """The dtype that it computes in: of its norms, whatever else is packed."""
+        return self.norm.weight.dtype
 
     def new_cache(
         self, batch_size: int = 1, capacity: int | None = None, ragged: bool = False, cache_kind: CacheKind = "float"

@@ -57,12 +57,9 @@ def weights_read(model: NanoLM) -> list[Tensor]:
 
     An embedding that is no head as well gives one row, and of a mixture's experts k are read, here the first.
     """
-    embedding = model.embedding.weight
-    is_head = any(weight is embedding for weight in model.head.parameters())
-    tensors = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    if not is_head:
-        del tensors[id(embedding)]
-    read = list(tensors.values())
+    head = {id(tensor) for tensor in (*model.head.parameters(), *model.head.buffers())}
+    looked_up = {id(tensor) for tensor in (*model.embedding.parameters(), *model.embedding.buffers())} - head
+    read = [tensor for tensor in (*model.parameters(), *model.buffers()) if id(tensor) not in looked_up]
     for moe in (module for module in model.modules() if isinstance(module, MoE)):
         for experts in (moe.gate_up, moe.down):
             held = {id(tensor) for tensor in (*experts.parameters(), *experts.buffers())}

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..quantization.gptq_rounding import gptq_linear
 from ..quantization.linear import Int4Linear, QuantizedLinear
+from ..quantization.packed import PackedEmbedding
 from .decoder import NanoLM
 from .expert_layers import separate_experts
 
@@ -41,8 +42,9 @@ def quantize_model(
     """Exchange the model's linear layers for quantized ones, in place, and return the model.
 
     Norms and routers stay, and so does the embedding: of its V rows a step reads one. The head reads all of its rows,
-    but errors in it go straight into the logits; where it shares the embedding's weights, its codes come on top of
-    those. The experts of a mixture are taken apart first and then exchanged one by one.
+    but errors in it go straight into the logits; where it shares the embedding's weights, the embedding goes over to
+    its codes too (`PackedEmbedding`), and the floats are gone. The experts of a mixture are taken apart first and then
+    exchanged one by one.
 
     Args:
         bits: 2 to 8, for plain rounding.
@@ -62,6 +64,7 @@ def quantize_model(
     layers = linear_layers(model, head)
     if not layers:
         raise ValueError("the model has no linear layer to exchange: is it quantized already?")
+    tied = model.head.weight is model.embedding.weight
     for name, linear in layers.items():
         layer = make(name, linear) if make else QuantizedLinear.from_linear(linear, bits, group_size, per_tensor)
         if kernels and Int4Linear.takes(layer) and not layer.read_as_it_is:
@@ -69,6 +72,8 @@ def quantize_model(
         elif isinstance(layer, QuantizedLinear):
             layer.fast = kernels
         model.set_submodule(name, layer)
+    if tied and isinstance(model.head, QuantizedLinear):
+        model.set_submodule("embedding", PackedEmbedding(model.head, model.dtype))
     return model
 
 

@@ -65,6 +65,10 @@ _HOMES = {
         "plain_matmul",
         "quantized_matmul",
     ],
+    "packed": [
+        "PackedEmbedding",
+        "PackedLinear",
+    ],
     "packing": [
         "check_codes",
         "pack_bits",
@@ -121,6 +125,8 @@ if TYPE_CHECKING:
     from .matmul import FEW_ROWS as FEW_ROWS
     from .matmul import plain_matmul as plain_matmul
     from .matmul import quantized_matmul as quantized_matmul
+    from .packed import PackedEmbedding as PackedEmbedding
+    from .packed import PackedLinear as PackedLinear
     from .packing import check_codes as check_codes
     from .packing import pack_bits as pack_bits
     from .packing import pack_nibbles as pack_nibbles

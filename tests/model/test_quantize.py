@@ -12,7 +12,7 @@ from torch import nn
 from nanolm.cache import KVCache
 from nanolm.kernels import products_backend, set_products
 from nanolm.model import collect_inputs, linear_layers, model_bytes, quantize_model, separate_experts, watch_routers
-from nanolm.quantization import Int4Linear, QuantizedLinear
+from nanolm.quantization import Int4Linear, PackedEmbedding, QuantizedLinear
 
 NAMES = ["attention.qkv", "attention.out", "feedforward.gate_up", "feedforward.down"]
 
@@ -79,8 +79,29 @@ def test_a_quantized_model_generates():
 
 def test_the_head_is_exchanged_only_if_asked_for():
     assert isinstance(quantize_model(sized_model(), 8).head, nn.Linear)
-    model = quantize_model(sized_model(tie_embeddings=True), 8, head=True)
+    model = quantize_model(sized_model(), 8, head=True)
     assert isinstance(model.head, QuantizedLinear) and isinstance(model.embedding, nn.Embedding)
+
+
+@pytest.mark.parametrize(("bits", "group_size"), [(8, None), (4, 32), (3, None)])
+def test_a_tied_embedding_and_the_head_share_one_packed_matrix(products, bits, group_size):
+    model, tokens = sized_model(tie_embeddings=True), tokens_of(2, 9, vocab_size=64)
+    expected = with_rounded_weights(model, bits, group_size)
+    expected.head.weight.copy_(rounded_layer(model.head, bits, group_size).weight)
+    size = model_bytes(model)
+    quantize_model(model, bits, group_size, head=True)
+    assert isinstance(model.embedding, PackedEmbedding) and model.embedding.table is model.head
+    assert model_bytes(model) < size * (bits + 2) / 32, "the floats of the embedding are still there"
+    assert close(model(tokens), expected(tokens), 0.02 * expected(tokens).abs().max().item())
+    assert model.dtype == torch.float32 and len(model.generate([1, 2, 3], 5)) == 5
+    assert model.bfloat16()(tokens).dtype == torch.bfloat16
+
+
+def test_where_torch_s_layout_holds_a_tied_head_the_embedding_stays(products):
+    products("torch")
+    model = quantize_model(sized_model(tie_embeddings=True), 4, 32, head=True)
+    kind = nn.Embedding if isinstance(model.head, Int4Linear) else PackedEmbedding
+    assert isinstance(model.embedding, kind) and len(model.generate([1, 2, 3], 5)) == 5
 
 
 @pytest.fixture
