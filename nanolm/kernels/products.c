@@ -138,6 +138,17 @@ typedef floats (*widener)(const void *, int64_t, int);
 /* Vector k of 32 weights: a code c stands for scales[g] · c + minima[g], g its group; without scales, for c. */
 INLINE floats weights(widener widen, const void *row, int64_t at, int k, const float *scales, const float *minima,
                       int64_t g) {
+#if defined(__AVX512F__)
+    /* 16 codes have 16 values: made once a group, and looked up by the low 4 bits of a number. */
+    if (widen == widen_int4 || widen == widen_uint4) {
+        floats values = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+        if (widen == widen_int4) values -= 8;
+        if (scales) values *= scales[g];
+        if (minima) values += minima[g];
+        integers pairs = of_pairs((const uint8_t *)row + at / 2);
+        return (floats)_mm512_permutexvar_ps((__m512i)(k ? pairs >> 4 : pairs), (__m512)values);
+    }
+#endif
     floats w = widen(row, at, k);
     if (scales) w *= scales[g];
     if (minima) w += minima[g];
@@ -207,19 +218,27 @@ INLINE void block(widener widen, const float *x, int64_t n, int64_t D, const cha
                   int64_t out) {
     const int64_t G = D / group;
     const int whole = n >= MANY && rows == BLOCK;
-    float scale[G], minimum[G], wide[whole ? BLOCK * D : 1];
+    float scale[G], minimum[G], wide[whole ? BLOCK * D : 1], last[BLOCK];
+    const int one = scales && !minima && G == 1; /* a scale a row: applied to the sum, not to each code */
     for (int64_t c = 0; c < rows; c++) {
         const void *row = matrix + c * row_bytes;
         if (scales) of_scales(scales + c * G, G, is_half, scale);
         if (minima) of_scales(minima + c * G, G, is_half, minimum);
-        if (whole)
+        if (one) last[c] = scale[0];
+        if (whole && one)
+            widen_row(widen, D, row, 0, 0, group, wide + c * D);
+        else if (whole)
             widen_row(widen, D, row, scales ? scale : 0, minima ? minimum : 0, group, wide + c * D);
+        else if (one)
+            dots(widen, x, n, D, row, 0, 0, group, y + c, out);
         else
             dots(widen, x, n, D, row, scales ? scale : 0, minima ? minimum : 0, group, y + c, out);
     }
     int64_t r = 0;
     for (; whole && r + TILE <= n; r += TILE) tile(x + r * D, TILE, D, wide, y + r * out, out);
     for (; whole && r < n; r++) tile(x + r * D, 1, D, wide, y + r * out, out);
+    for (r = 0; one && r < n; r++)
+        for (int64_t c = 0; c < rows; c++) y[r * out + c] *= last[c];
 }
 
 /* x (n, D), a matrix (out, D) -> y (n, out). Scales and minima (out, D / group) of 16 bits, where there are any. */
