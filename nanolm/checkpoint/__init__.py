@@ -22,6 +22,11 @@ _HOMES = {
         "bits_per_weight_of",
         "decode_blocks",
     ],
+    "gguf_packed": [
+        "Parts",
+        "load_packed_gguf",
+        "split_blocks",
+    ],
     "huggingface": [
         "GGUF_SUFFIX",
         "HUGGING_FACE",
@@ -55,6 +60,9 @@ if TYPE_CHECKING:
     from .gguf_blocks import PLAIN_KINDS as PLAIN_KINDS
     from .gguf_blocks import bits_per_weight_of as bits_per_weight_of
     from .gguf_blocks import decode_blocks as decode_blocks
+    from .gguf_packed import Parts as Parts
+    from .gguf_packed import load_packed_gguf as load_packed_gguf
+    from .gguf_packed import split_blocks as split_blocks
     from .huggingface import GGUF_SUFFIX as GGUF_SUFFIX
     from .huggingface import HUGGING_FACE as HUGGING_FACE
     from .huggingface import SHIPPED as SHIPPED

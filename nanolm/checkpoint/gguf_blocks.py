@@ -105,3 +105,11 @@ class GGUFFile:
             raise ValueError(f"{self.path}: {name} is stored as {kind}; {readable} can be read")
         data = torch.from_numpy(np.array(self._tensors[name].data))
         return data.float() if kind in PLAIN_KINDS else decode_blocks(data, kind)
+
+    def read_blocks(self, name: str) -> UInt8[Tensor, "rows bytes"]:
+        """Return a tensor of blocks as its bytes lie in the file.
+
+        Raises:
+            KeyError: no tensor of that name.
+        """
+        return torch.from_numpy(np.array(self._tensors[name].data))

@@ -36,7 +36,7 @@ class WeightLayout:
 
     def shapes(self, config: ModelConfig) -> dict[str, Shape]:
         """Return the shape of every tensor that a file of this model holds, by the file's names."""
-        return {part: shape for _, parts in self._names(config) for part, shape in parts.items()}
+        return {part: shape for _, parts in self.names(config) for part, shape in parts.items()}
 
     def join(self, tensors: Mapping[str, Tensor], config: ModelConfig, source: str) -> dict[str, Tensor]:
         """Return the engine's state dict from a file's tensors; a tied head is left out.
@@ -58,7 +58,7 @@ class WeightLayout:
                 raise ValueError(f"{source}: {name} has shape {found}; the configuration makes it {shape}")
         state = {
             ours: torch.cat([tensors[part] for part in parts]) if len(parts) > 1 else tensors[next(iter(parts))]
-            for ours, parts in self._names(config)
+            for ours, parts in self.names(config)
         }
         for ours, rows in state.items():
             if config.n_experts and ours.endswith(_STACKED):
@@ -71,7 +71,7 @@ class WeightLayout:
         Raises:
             ValueError: a layer holds something else than weights, as those of a quantized model do.
         """
-        names, state, tensors = list(self._names(model.config)), model.state_dict(), {}
+        names, state, tensors = list(self.names(model.config)), model.state_dict(), {}
         strange = sorted({*state} - {ours for ours, _ in names} - {"head.weight"})
         if strange:
             layer, _, what = strange[0].rpartition(".")
@@ -84,8 +84,8 @@ class WeightLayout:
             tensors.update(zip(parts, rows.split([shape[0] for shape in parts.values()]), strict=True))
         return tensors
 
-    def _names(self, config: ModelConfig) -> Iterator[tuple[str, dict[str, Shape]]]:
-        """The engine's name of every tensor, with the file's tensors that make it and their shapes."""
+    def names(self, config: ModelConfig) -> Iterator[tuple[str, dict[str, Shape]]]:
+        """Yield the engine's name of every tensor, with the file's tensors that make it and their shapes."""
         shapes = _row_shapes(config)
         named = [(ours, ours, parts) for ours, parts in self.top.items()]
         for i in range(config.n_layers):

@@ -175,7 +175,7 @@ def _reads(matrices: list[Tensor]) -> Callable[[], None]:
     n_rows, row = matrices[0].shape
     is_codes = matrices[0].dtype == torch.int8
     x = torch.full((1, 1, row), 0.01, dtype=torch.float32 if is_codes else matrices[0].dtype, device=matrices[0].device)
-    scales = torch.full((n_rows, 1), 0.01)
+    scales = torch.full((n_rows, 1), 0.01, dtype=torch.bfloat16)  # as layers keep them
 
     def read() -> None:
         for matrix in matrices:
