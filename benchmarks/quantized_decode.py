@@ -1,4 +1,4 @@
-"""Decoding at batch 1 in 32, 8 and 4 bits: the shipped target, and a random model more than ten times its size.
+"""Decoding at batch 1 in 32, 16, 8 and 4 bits: the shipped target, and a random model more than ten times its size.
 
 `python -m benchmarks.quantized_decode` lets every variant write the same number of tokens, in turns. Beside the rate
 stands what reading alone would allow, the bytes of weights over the bandwidth at which this machine reads a block of
@@ -17,7 +17,9 @@ import typer
 import nanolm
 from course.lab.timing import take_turns
 from nanolm.config import ModelConfig
+from nanolm.kernels import products_backend
 from nanolm.model import NanoLM, model_bytes, quantize_model
+from nanolm.quantization import with_compiled_linear
 from nanolm.sampling import SamplingParams
 
 from .tools import machine, report
@@ -26,14 +28,18 @@ from .tools import machine, report
 LARGE = ModelConfig(
     vocab_size=1024, d_model=2048, n_layers=2, n_heads=16, n_kv_heads=4, head_dim=128, d_ff=4096, max_positions=512
 )
-VARIANTS = {"float32": None, "int8, a scale a row": (8, None), "int4, groups of 32": (4, 32)}
+FLOATS = {"float32, compiled": torch.float32, "bfloat16, compiled": torch.bfloat16}
+CODES = {"int8, a scale a row": (8, None), "int4, groups of 32": (4, 32)}  # the head too
+VARIANTS = ("float32", *FLOATS, *CODES)
 PROMPT_TOKENS = 64
 _UNENDING = SamplingParams(temperature=0.0, end_tokens=())
 
 
 def variants_of(model: NanoLM) -> dict[str, NanoLM]:
-    """Return the model and its quantized copies by name."""
-    return {name: quantize_model(copy.deepcopy(model), *bits) if bits else model for name, bits in VARIANTS.items()}
+    """Return the model and its copies by name: float layers of the compiled product, and quantized ones."""
+    floats = {name: with_compiled_linear(copy.deepcopy(model).to(dtype)) for name, dtype in FLOATS.items()}
+    codes = {name: quantize_model(copy.deepcopy(model), *bits, head=True) for name, bits in CODES.items()}
+    return {"float32": model, **floats, **codes}
 
 
 def decode_seconds(models: dict[str, NanoLM], n_tokens: int, repetitions: int) -> dict[str, list[float]]:
@@ -79,7 +85,12 @@ def measure(model_name: str, quick: bool) -> dict[str, Any]:
                     ),
                 }
             )
-    setting = {"model": model_name, "new_tokens": n_tokens, "repetitions": repetitions}
+    setting = {
+        "model": model_name,
+        "new_tokens": n_tokens,
+        "repetitions": repetitions,
+        "products": ", ".join(products_backend()),
+    }
     return {"machine": about, "setting": setting, "rows": rows}
 
 
@@ -87,7 +98,7 @@ def notes_of(figures: dict[str, Any]) -> list[str]:
     """Return what stands above the table."""
     setting = figures["setting"]
     return [
-        f"{machine.one_line(figures['machine'])}.",
+        f"{machine.one_line(figures['machine'])}. Products on the CPU: {setting['products']}.",
         f"Tokens a second at batch 1, {setting['new_tokens']} tokens after {PROMPT_TOKENS}. ×: times as fast as "
         f"float32, medians of {setting['repetitions']} rounds in which all take turns. Reading: what reading the "
         "weights alone would allow here, and the share of it that is reached.",
@@ -110,7 +121,7 @@ def rows_of(figures: dict[str, Any]) -> list[list[str]]:
 
 
 def main(
-    model: Annotated[str, typer.Option(help="A shipped model or a folder.")] = "target",
+    model: Annotated[str, typer.Option(help="A shipped model, a folder, a GGUF file, or smollm2.")] = "target",
     threads: Annotated[int, typer.Option(help="Threads.")] = 1,
     quick: Annotated[bool, typer.Option("--quick", help="A few seconds, to see that it runs.")] = False,
     results: Annotated[Path, typer.Option(help="Folder of the JSON file.")] = report.RESULTS,

@@ -9,11 +9,6 @@ _HOMES = {
     "attention": [
         "Attention",
     ],
-    "compiled_linear": [
-        "CompiledLinear",
-        "FEW_ROWS",
-        "with_compiled_linear",
-    ],
     "cuda_graphs": [
         "StaticDecoder",
     ],
@@ -76,9 +71,6 @@ __getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
     from .attention import Attention as Attention
-    from .compiled_linear import CompiledLinear as CompiledLinear
-    from .compiled_linear import FEW_ROWS as FEW_ROWS
-    from .compiled_linear import with_compiled_linear as with_compiled_linear
     from .cuda_graphs import StaticDecoder as StaticDecoder
     from .decoder import Layer as Layer
     from .decoder import NanoLM as NanoLM

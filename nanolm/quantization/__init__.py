@@ -28,6 +28,11 @@ _HOMES = {
         "channel_scales",
         "shrunken_scales",
     ],
+    "compiled_linear": [
+        "CompiledLinear",
+        "MOST_ROWS",
+        "with_compiled_linear",
+    ],
     "cpu_kernels": [
         "int4_kernel_matmul",
         "int4_kernel_takes",
@@ -98,6 +103,9 @@ if TYPE_CHECKING:
     from .awq_rounding import awq_linear as awq_linear
     from .awq_rounding import channel_scales as channel_scales
     from .awq_rounding import shrunken_scales as shrunken_scales
+    from .compiled_linear import CompiledLinear as CompiledLinear
+    from .compiled_linear import MOST_ROWS as MOST_ROWS
+    from .compiled_linear import with_compiled_linear as with_compiled_linear
     from .cpu_kernels import int4_kernel_matmul as int4_kernel_matmul
     from .cpu_kernels import int4_kernel_takes as int4_kernel_takes
     from .cpu_kernels import int8_kernel_matmul as int8_kernel_matmul

@@ -40,8 +40,9 @@ def test_the_linear_benchmark_measures_every_way_against_float32(tmp_path):
 def test_the_decoding_benchmark_measures_both_models(tmp_path):
     figures, printed = run(quantized_decode, tmp_path, "--model", checkpoint(tmp_path))
     assert len(figures["rows"]) == 2 * len(quantized_decode.VARIANTS)
-    large = [row for row in figures["rows"] if row["model"] == "random, large"]
-    assert large[0]["bytes"] > large[1]["bytes"] > large[2]["bytes"]
+    large = {row["weights"]: row["bytes"] for row in figures["rows"] if row["model"] == "random, large"}
+    floats, compiled, bfloat16, int8, int4 = (large[name] for name in quantized_decode.VARIANTS)
+    assert floats == compiled == 2 * bfloat16 and bfloat16 > int8 > int4
     assert all(row["tokens_per_second"] > 0 and row["times_as_fast"] > 0 for row in figures["rows"])
     assert all(row["weights"] in printed for row in figures["rows"])
 

@@ -4,20 +4,22 @@ torch's product of one row with a bfloat16 matrix takes longer than one in float
 float32 gains little by a second thread. For many rows, a prompt's, torch's products are the faster.
 """
 
+from typing import TypeVar
+
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..kernels.products import product_if_compiled
-from .decoder import NanoLM
 
-FEW_ROWS = 16
+MOST_ROWS = 16
+_Model = TypeVar("_Model", bound=nn.Module)
 
 
 class CompiledLinear(nn.Linear):
-    """An nn.Linear that multiplies up to FEW_ROWS rows by the compiled product, where there is one.
+    """An nn.Linear that multiplies up to MOST_ROWS rows by the compiled product, where there is one.
 
-    The sums are in float32 and the result is rounded once. Within FEW_ROWS a row gets the bits that it gets alone; a
+    The sums are in float32 and the result is rounded once. Within MOST_ROWS a row gets the bits that it gets alone; a
     prompt of more rows may get other last bits, as in any nn.Linear.
     """
 
@@ -32,14 +34,14 @@ class CompiledLinear(nn.Linear):
 
     def forward(self, input: Float[Tensor, "... D"]) -> Float[Tensor, "... out"]:
         """Return input · weightᵀ + bias."""
-        if self.fast and input.numel() <= FEW_ROWS * self.in_features and input.dtype is self.weight.dtype:
+        if self.fast and input.numel() <= MOST_ROWS * self.in_features and input.dtype is self.weight.dtype:
             y = product_if_compiled(input, self.weight)
             if y is not None:
                 return y if self.bias is None else y + self.bias
         return F.linear(input, self.weight, self.bias)
 
 
-def with_compiled_linear(model: NanoLM) -> NanoLM:
+def with_compiled_linear(model: _Model) -> _Model:
     """Exchange the model's linear layers, the head too, for `CompiledLinear` in place, and return the model.
 
     Weights stay the same tensors; layers of another class than nn.Linear are left alone, quantized ones for example.

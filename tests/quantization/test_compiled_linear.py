@@ -1,4 +1,4 @@
-"""Tests `nanolm/model/compiled_linear.py`: float layers whose few rows the compiled product multiplies."""
+"""Tests `nanolm/quantization/compiled_linear.py`: float layers whose few rows the compiled product multiplies."""
 
 import copy
 
@@ -9,8 +9,9 @@ from tiny_models import tiny_model, tokens_of
 from torch import nn
 
 from nanolm.kernels import products_backend, set_products
-from nanolm.model import FEW_ROWS, CompiledLinear, model_bytes, with_compiled_linear
-from nanolm.model import compiled_linear as module
+from nanolm.model import model_bytes
+from nanolm.quantization import MOST_ROWS, CompiledLinear, with_compiled_linear
+from nanolm.quantization import compiled_linear as module
 
 compiled = pytest.mark.skipif(products_backend()[0] != "compiled", reason=f"{products_backend()[1]}")
 SIZES = dict(vocab_size=64, d_model=64, n_layers=2, n_heads=4, n_kv_heads=2, head_dim=16, d_ff=96)
@@ -18,7 +19,7 @@ SIZES = dict(vocab_size=64, d_model=64, n_layers=2, n_heads=4, n_kv_heads=2, hea
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("rows", [1, FEW_ROWS, FEW_ROWS + 1])
+@pytest.mark.parametrize("rows", [1, MOST_ROWS, MOST_ROWS + 1])
 def test_a_compiled_layer_equals_the_linear_layer_that_it_stands_for(bias, dtype, rows):
     linear = nn.Linear(64, 40, bias=bias).to(dtype).requires_grad_(False)
     layer, x = CompiledLinear.over(linear), random(rows, 64).to(dtype)
@@ -35,15 +36,15 @@ def test_few_rows_are_multiplied_by_the_compiled_product_and_many_are_not(monkey
     real = module.product_if_compiled
     monkeypatch.setattr(module, "product_if_compiled", lambda *a: (sizes.append(len(a[0])), real(*a))[1])
     layer = CompiledLinear.over(nn.Linear(64, 40, dtype=dtype).requires_grad_(False))
-    for rows in (1, FEW_ROWS, FEW_ROWS + 1):
+    for rows in (1, MOST_ROWS, MOST_ROWS + 1):
         layer(random(rows, 64).to(dtype))
-    assert sizes == [1, FEW_ROWS]
+    assert sizes == [1, MOST_ROWS]
 
 
 @compiled
 def test_a_row_has_the_same_bits_alone_and_among_a_few():
     layer = CompiledLinear.over(nn.Linear(64, 40, dtype=torch.bfloat16).requires_grad_(False))
-    x = random(FEW_ROWS, 64).bfloat16()
+    x = random(MOST_ROWS, 64).bfloat16()
     assert torch.equal(layer(x), torch.cat([layer(row) for row in x.split(1)]))
 
 
