@@ -467,11 +467,12 @@ from nanolm.quantization import plain_matmul  # exercise: plain_matmul
 
 # %% [markdown]
 # It saves memory, and time only if you are lucky: the processor reads few bytes and then works them up into floats. To
-# gain time, a *kernel* has to read the codes and multiply them without ever writing floats down. torch has two for
-# CPUs, one for 8 bits and one for 4. `quantized_matmul` in
-# [`nanolm/quantization/matmul.py`](../../nanolm/quantization/matmul.py) decides who computes: the first for a
-# `QuantizedLinear` where it can, else the plain way, and the second for an `Int4Linear`, which keeps its codes as that
-# kernel reads them. The number of rows decides nothing: a token must not come out otherwise in a batch than alone.
+# gain time, a *kernel* has to read the codes and multiply them without ever writing floats down. The engine has one of
+# its own in C, for 8 bits and for 4, which your C compiler makes on first use. Where there is no compiler, torch has two
+# for CPUs. `quantized_matmul` in [`nanolm/quantization/matmul.py`](../../nanolm/quantization/matmul.py) decides who
+# computes: for a `QuantizedLinear` the first that can, else the plain way, and torch's for an `Int4Linear`, which keeps
+# its 4-bit codes as that kernel reads them. The number of rows decides nothing: a token must not come out otherwise in a
+# batch than alone.
 #
 # With a scale for each row such a kernel multiplies x with the *codes* and applies the scale once at the end. With a
 # scale for each group it cannot. Why is the written question at the end.
@@ -501,10 +502,12 @@ ways = {
     "int8 dequantized first": lambda x: plain_matmul(x, int8.codes, int8.scales, 8),
     "int4 dequantized first": lambda x: plain_matmul(x, int4.codes, int4.scales, 4),
 }
-if Int4Linear.takes(int4):
+if int4.read_as_it_is:
+    ways["int4 kernel"] = int4
+elif Int4Linear.takes(int4):
     ways["int4 kernel"] = Int4Linear(int4)
 else:
-    print("this processor has no 4-bit kernel in torch: int4 is dequantized first, which is slow")
+    print("there is no 4-bit kernel here: int4 is dequantized first, which is slow")
 rows_read = (1, 4, 16, 64, 256)
 layer_rounds = {}
 with torch.inference_mode():
@@ -555,10 +558,10 @@ figures.show(
 # with a large cache the few bytes of the codes can stay in it while the 67 MB cannot.)
 #
 # With 256 rows each weight that was read is used 256 times. Arithmetic is the limit, the layer is **compute-bound**,
-# and reading less no longer helps; the work of dequantizing codes comes on top. (The kernels multiply in bfloat16,
-# which some processors do faster than float32. What they gain by that has nothing to do with codes.) So **weight-only**
-# quantization, codes for the weights and floats for x, pays in decoding at small batches. A prompt is a large batch:
-# prefill gains nothing by fewer bytes, and it may well lose. The last printed lines say what it did here.
+# and reading less no longer helps; the work of dequantizing codes comes on top. (torch's kernels multiply in
+# bfloat16, which some processors do faster than float32. What they gain by that has nothing to do with codes.) So
+# **weight-only** quantization, codes for the weights and floats for x, pays in decoding at small batches. A prompt is a
+# large batch: prefill gains nothing by fewer bytes, and it may well lose. The last printed lines say what it did here.
 #
 # Dequantizing first pays that work in full, for a quarter of the bytes. "It is quantized" says nothing about speed: ask
 # which kernel runs, and at how many rows.
@@ -818,8 +821,8 @@ my_solved = {8: 0.0, 4: 0.0, 3: 0.0, 2: 0.0}  # 0.96 is 96 %; change them
 
 # %% [markdown]
 # Quality depends on the numbers that the codes stand for, so the cell puts these numbers into a copy of the model and
-# leaves the packing away. That is faster to measure. (The kernels also round x to bfloat16, a far smaller change, which
-# is left out here.) The codes are yours. About half a minute:
+# leaves the packing away. That is faster to measure. (torch's kernels also round x to bfloat16, a far smaller change,
+# which is left out here.) The codes are yours. About half a minute:
 
 
 # %%

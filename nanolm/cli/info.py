@@ -8,6 +8,8 @@ from safetensors import safe_open
 from ..budget.memory import kv_bytes_per_token, weight_bytes
 from ..budget.shapes import ModelShape
 from ..checkpoint.gguf_blocks import GGUFFile
+from ..kernels.compiled import NotCompiled
+from ..kernels.products import products_backend
 from ..model.decoder import NanoLM
 from ..text.tokenizer import Tokenizer
 
@@ -41,13 +43,22 @@ def bytes_table(name: str, model: NanoLM) -> Table:
     sizes = "n_layers d_model n_heads n_kv_heads head_dim d_ff vocab_size tie_embeddings"
     shape = ModelShape(name, **{size: getattr(config, size) for size in sizes.split()})
     n_params = sum(weight.numel() for weight in model.parameters())
-    table = Table(title="Bytes in memory", title_justify="left", title_style="bold")
+    caption = f"Products with codes on a CPU: {_who_computes()}"
+    table = Table(title="Bytes in memory", title_justify="left", title_style="bold", caption=caption)
     for head in ("numbers", "weights", "cache, a token", f"cache, {context:,} tokens"):
         table.add_column(head, justify="left" if head == "numbers" else "right")
     for numbers, bits in (("float32", 32), ("float16, bfloat16", 16), ("int8", 8), ("int4", 4)):
         a_token = kv_bytes_per_token(shape, bits)
         table.add_row(numbers, *(f"{n:,}" for n in (weight_bytes(n_params, bits), a_token, a_token * context)))
     return table
+
+
+def _who_computes() -> str:
+    try:
+        who, how = products_backend()
+        return f"{who} ({how})"
+    except NotCompiled as reason:
+        return f"nobody, {reason}"
 
 
 def _stored(path: Path) -> tuple[int, list[str]]:
