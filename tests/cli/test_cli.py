@@ -154,6 +154,11 @@ def test_info_counts_parameters_bytes_and_cache(models):
     assert "V = 290" in result.stdout and "1,024 tokens" in result.stdout
 
 
+def test_info_says_who_computes_products_with_codes(models, monkeypatch):
+    monkeypatch.setattr("nanolm.kernels.products._switch", "torch")
+    assert "torch ('torch' is chosen" in " ".join(run("info", models / "target").stdout.split())
+
+
 @pytest.mark.parametrize("name", ["target", "draft", "mixture"])
 def test_info_shows_the_shipped_models(name):
     assert run("info", name).exit_code == 0
