@@ -32,9 +32,18 @@ from nanolm.speculative import ModelDraft, NgramIndex, PromptLookupDraft, drafts
 )
 def test_prompt_lookup_copies_what_followed_the_last_tokens_before(impl, text, gamma, expected):
     found = list(impl.prompt_lookup(text, gamma))
+    is_found_by_three = bool(list(impl.prompt_lookup([1, 2, 3, 4, 5, 1, 2, 3], 2)))
+    assert found or not expected or not is_found_by_three, (
+        f"nothing found in {text}, where {expected} followed the last token before: where no max_ngram tokens match, n "
+        "goes down to 1"
+    )
     assert found or not expected, (
         f"nothing found in {text}, where {expected} followed before: did the last tokens match themselves?"
     )
+    assert not expected or found[0] not in text[-3:], (
+        f"{found} begins with a token that was matched: the draft is what followed the match, {expected}"
+    )
+    assert len(found) <= gamma, f"{found} are more than γ = {gamma} tokens"
     assert found == expected, f"after {text} the draft is {expected}: what followed the last tokens before; got {found}"
 
 
@@ -67,13 +76,17 @@ def test_prompt_lookup_may_overlap_the_tail(impl):
 
 @pytest.mark.exercise("prompt_lookup")
 def test_prompt_lookup_ends_where_the_text_ends(impl):
-    assert list(impl.prompt_lookup([1, 2, 3, 1], 9)) == [2, 3, 1], "fewer than γ tokens where the text is too short"
+    found = list(impl.prompt_lookup([1, 2, 3, 1], 9))
+    assert found == [2, 3, 1], f"fewer than γ tokens where the text is too short: [2, 3, 1], not {found}"
 
 
 @pytest.mark.exercise("prompt_lookup")
 @pytest.mark.parametrize(("max_ngram", "expected"), [(1, [9]), (2, [4]), (3, [4])])
 def test_prompt_lookup_looks_for_at_most_max_ngram_tokens(impl, max_ngram, expected):
     found = list(impl.prompt_lookup([2, 3, 4, 7, 3, 9, 2, 3], 1, max_ngram))
+    assert max_ngram > 1 or found != [4], (
+        "no more than max_ngram tokens are compared: 4 followed 2 3, which are two, and max_ngram is 1"
+    )
     assert found == expected, f"with max_ngram = {max_ngram} the draft is {expected}, not {found}"
 
 
