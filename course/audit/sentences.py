@@ -14,7 +14,7 @@ from ..grading.runner import TESTS
 from ..registry import Exercise
 
 FOLDER = TESTS / "sentences"
-_ENDS = re.compile(r"(?<!\bal\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<=[.!?])[)\"”’]?\s+(?=[^\sa-z])")
+_ENDS = re.compile(r"(?<!\bal\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!^\d\.)(?<=[.!?])[)\"”’]?\s+(?=[^\sa-z])")
 _SECTION = re.compile(r"(?:Args|Returns|Raises|Attributes|Yields):$")
 _ENTRY = re.compile(r"(?:\*{0,2}[\w, *]+|\d+\.|-)(?:: | )")
 

@@ -76,17 +76,6 @@ MISTAKES = [
         "says": "the speed-up is largest at γ = 4 (1.92), not at 1",
     },
     {
-        "name": "speculation although it loses",
-        "week": 4,
-        "file": "speculative/speedup.py",
-        "old": "return max(range(max_gamma + 1), key=lambda gamma: (speculative_speedup(alpha, gamma, "
-        "draft_cost), -gamma))",
-        "new": "return max(range(min(1, max_gamma), max_gamma + 1), key=lambda gamma: "
-        "(speculative_speedup(alpha, gamma, draft_cost), -gamma))",
-        "test": "test_best_gamma_is_zero_when_speculation_cannot_pay",
-        "says": "is slower than plain decoding here",
-    },
-    {
         "name": "best of a negative limit",
         "week": 4,
         "file": "speculative/speedup.py",

@@ -16,7 +16,7 @@ MISTAKES = [
         "file": "speculative/generate.py",
         "old": "min(gamma, left - 1)",
         "new": "gamma",
-        "test": "test_speculative_generate_writes_exactly_max_new_tokens",
+        "test": "test_speculative_generate_enumerated_has_the_joint_distribution_of_the_target",
         "says": "the last round may overshoot",
     },
     {
@@ -81,7 +81,7 @@ MISTAKES = [
         "week": 4,
         "file": "speculative/generate.py",
         "old": "min(gamma, left - 1)",
-        "new": "max(0, min(gamma, left - 2))",
+        "new": "min(gamma, max(0, left - 2))",
         "test": "test_speculative_generate_drafts_no_more_than_can_be_used",
         "says": "leaves room for r - 1",
     },
@@ -91,7 +91,7 @@ MISTAKES = [
         "file": "speculative/generate.py",
         "old": "min(gamma, left - 1)",
         "new": "min(gamma, left)",
-        "test": "test_speculative_generate_drafts_no_more_than_can_be_used",
+        "test": "test_speculative_generate_enumerated_has_the_joint_distribution_of_the_target",
         "says": "the last round may overshoot",
     },
     {
@@ -126,9 +126,11 @@ MISTAKES = [
         "week": 4,
         "file": "speculative/generate.py",
         "old": "        stats.count(done, len(new))\n",
-        "new": "        stats.count(done._replace(drafted=done.drafted[: len(new)]), len(new))\n",
-        "test": "test_speculative_generate_counts_what_it_did",
-        "says": "3 tokens drafted, 2 of them examined",
+        "new": "        stats.new_tokens += len(new)\n        stats.target_forwards += 1\n"
+        "        stats.examined += min(len(done.drafted), len(done.tokens))\n"
+        "        stats.accepted += len(done.tokens) - 1\n",
+        "test": "test_speculative_generate_ends_at_an_end_token_inside_the_draft",
+        "says": "what the draft proposed was not counted",
     },
     {
         "name": "more counted as written than was",
@@ -185,6 +187,6 @@ MISTAKES = [
         "old": "    check_request(prompt, max_new_tokens, gamma)\n    text, stats",
         "new": "    text, stats",
         "test": "test_speculative_generate_refuses_an_impossible_request",
-        "says": "is impossible because of max_new_tokens",
+        "says": "is impossible because of prompt",
     },
 ]

@@ -43,8 +43,8 @@ MISTAKES = [
         "file": "speculative/generate.py",
         "old": "read = len(text) + len(new) - 1",
         "new": "read = len(text) + len(new)",
-        "test": "test_speculative_round_keeps_what_both_have_read_when_all_is_kept",
-        "says": "nobody has read it",
+        "test": "test_speculative_round_truncates_the_target_after_a_rejection",
+        "says": "one token too many is kept",
     },
     {
         "name": "a draft truncated beyond what it has read",
@@ -79,7 +79,7 @@ MISTAKES = [
         "file": "speculative/generate.py",
         "old": "last=len(drafted) + 1)",
         "new": "last=max(1, len(drafted)))",
-        "test": "test_speculative_round_keeps_what_both_have_read_when_all_is_kept",
+        "test": "test_speculative_round_truncates_the_target_after_a_rejection",
         "says": "a row for each drafted token and one more",
     },
     {

@@ -11,15 +11,6 @@ MISTAKES = [
         "says": "no bonus token",
     },
     {
-        "name": "the bonus token from the draft",
-        "week": 4,
-        "file": "speculative/acceptance.py",
-        "old": "return [*new, rng.categorical(target_probs[len(drafted)])]",
-        "new": "return [*new, rng.categorical(draft_probs[-1] if len(drafted) else target_probs[0])]",
-        "test": "test_verify_draft_draws_the_bonus_from_the_target",
-        "says": "the bonus comes from the target's last row",
-    },
-    {
         "name": "going on after a rejection",
         "week": 4,
         "file": "speculative/acceptance.py",
@@ -44,8 +35,8 @@ MISTAKES = [
         "file": "speculative/acceptance.py",
         "old": "in zip(target_probs, draft_probs, drafted, strict=False):",
         "new": "in zip(target_probs[1:], draft_probs, drafted, strict=False):",
-        "test": "test_verify_draft_enumerated_has_the_joint_distribution_of_the_target",
-        "says": "the target alone writes it with",
+        "test": "test_verify_draft_adds_a_bonus_token_when_all_are_kept",
+        "says": "was held against row 1 of target_probs",
     },
     {
         "name": "every guess held against row 0",

@@ -69,8 +69,8 @@ def test_prompt_lookup_does_not_match_the_tail_with_itself(impl):
 
 @pytest.mark.exercise("prompt_lookup")
 def test_prompt_lookup_may_overlap_the_tail(impl):
-    # 7 7 at positions 1 and 2 overlaps the tail at 2 and 3, and was followed by the last 7.
-    found = list(impl.prompt_lookup([5, 7, 7, 7], 4))
+    # 7 7 at positions 3 and 4 overlaps the tail at 4 and 5, and was followed by the last 7; the 7 7 before it by 5.
+    found = list(impl.prompt_lookup([7, 7, 5, 7, 7, 7], 1))
     assert found == [7], f"the match may share tokens with the tail, as long as something follows it; got {found}"
 
 

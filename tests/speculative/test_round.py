@@ -20,6 +20,25 @@ def a_round(impl, *arguments):
     pytest.fail(f"{missing}: does feed give a row for each drafted token and one more (last=len(drafted) + 1)?")
 
 
+class WholeText(ScriptedDraft):
+    """A draft that searches the text it is given, and so needs all of it."""
+
+    def propose(self, text, gamma, rng):
+        assert list(text) == [3, 0, 1], (
+            f"propose was given {list(text)}, and the text is [3, 0, 1]: a draft gets the whole text, and sees itself "
+            "what it has not read yet"
+        )
+        assert gamma == 2, f"propose was asked for {gamma} tokens, and γ is 2"
+        return super().propose(text, gamma, rng)
+
+
+@pytest.mark.exercise("speculative_round")
+def test_speculative_round_hands_the_draft_the_whole_text(impl):
+    target, draft = TableReader(one_hot_rows(1, 2, 3, 0)), WholeText([2, 3])
+    target.read, draft.length = [3, 0], 2
+    a_round(impl, target, draft, [3, 0, 1], 2, ScriptedRng())
+
+
 @pytest.mark.exercise("speculative_round")
 def test_speculative_round_reads_the_target_once(impl):
     target = TableReader()
@@ -33,11 +52,19 @@ def test_speculative_round_truncates_the_target_after_a_rejection(impl):
     target = TableReader(one_hot_rows(1, 2, 3, 0))
     done = a_round(impl, target, ScriptedDraft([2, 2]), [3, 0], 2, ScriptedRng())
     assert done.tokens != [2, 2], "Round(drafted, tokens): what was drafted comes first, and here the tokens do"
+    assert done.tokens != [3], (
+        "the target's rows are one too far: the first follows the text and decides about the first drafted token, so "
+        "ask feed for a row for each drafted token and one more, last=len(drafted) + 1"
+    )
     assert done.tokens == [1], f"the drafted 2 is rejected and 1 comes in its place; got {done.tokens}"
     assert len(target.read) >= 2, f"too much forgotten: the text [3, 0] has been read, and only {target.read} was kept"
     assert target.read[:2] == [3, 0], (
         f"the target skipped a part of the text: it has read {target.read}, and the text begins [3, 0]; feed "
         "text[target.length:] + drafted"
+    )
+    assert len(target.read) != 3, (
+        f"one token too many is kept, {target.read} for the text [3, 0]: the new token 1 was drawn after the pass and "
+        "nobody has read it, so len(text) + len(new) - 1 stay"
     )
     assert target.read == [3, 0], (
         f"stale cache: the target still holds {target.read[2:]} after the text [3, 0], so it goes on from a token that "
@@ -65,37 +92,30 @@ def test_speculative_round_keeps_what_both_have_read_when_all_is_kept(impl):
     assert draft.read == [0, 1], "the draft has not read its own last token; keep what it has read"
 
 
+class Fed(TableReader):
+    """A target that keeps all that it was ever fed."""
+
+    def __init__(self, table):
+        super().__init__(table)
+        self.fed = []
+
+    def feed(self, tokens, last=1):
+        self.fed += list(tokens)
+        return super().feed(tokens, last)
+
+
 @pytest.mark.exercise("speculative_round")
 def test_speculative_round_goes_on_from_where_the_last_one_stopped(impl):
     cycle = one_hot_rows(1, 2, 3, 0)
-    target, draft, text = TableReader(cycle), TableDraft(cycle), [0]
+    target, draft, text = Fed(cycle), TableDraft(cycle), [0]
     for _ in range(3):
         text += a_round(impl, target, draft, text, 2, ScriptedRng()).tokens
     assert text == [i % 4 for i in range(10)], f"0, 1, 2, 3 in turn was expected, three rounds gave {text}"
-    assert len(target.read) <= len(text) - 1, (
-        f"the target has read {target.read}, a part of it twice: feed it text[target.length:], what it has not read yet"
+    assert target.fed == text[:-1], (
+        f"the target was fed {target.fed} for the text {text}, a part of it twice: feed it what it has not read yet, "
+        "text[target.length:], and what was drafted"
     )
     assert target.read == text[:-1], "between rounds the target has read all but the last token"
-
-
-class WholeText(ScriptedDraft):
-    """A draft that searches the text it is given, and so needs all of it."""
-
-    def propose(self, text, gamma, rng):
-        assert list(text) == [3, 0, 1], (
-            f"propose was given {list(text)}, and the text is [3, 0, 1]: a draft gets the whole text, and sees itself "
-            "what it has not read yet"
-        )
-        assert gamma == 2, f"propose was asked for {gamma} tokens, and γ is 2"
-        return super().propose(text, gamma, rng)
-
-
-@pytest.mark.exercise("speculative_round")
-def test_speculative_round_hands_the_draft_the_whole_text(impl):
-    target, draft = TableReader(one_hot_rows(1, 2, 3, 0)), WholeText([2, 3])
-    target.read, draft.length = [3, 0], 2
-    done = a_round(impl, target, draft, [3, 0, 1], 2, ScriptedRng())
-    assert done.tokens == [2, 3, 0], f"behind [3, 0, 1] come the drafted 2, 3 and the bonus 0; got {done.tokens}"
 
 
 @pytest.mark.exercise("speculative_round")

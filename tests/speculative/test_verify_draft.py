@@ -26,6 +26,7 @@ def test_verify_draft_adds_a_bonus_token_when_all_are_kept(impl):
     draft = torch.stack([CERTAIN[1], (CERTAIN[0] + CERTAIN[2]) / 2])
     new = tokens(impl.verify_draft(CERTAIN[[1, 2, 3]], draft, [1, 2], ScriptedRng()))
     assert new != [1, 2], "no bonus token: the target's last row is one more distribution, already paid for"
+    assert new != [2], "the first drafted token was held against row 1 of target_probs: drafted[i] goes with row i"
     assert new != [1, 1], "the second drafted token was held against row 0 of target_probs: drafted[i] goes with row i"
     assert new != [1, 0], (
         "the second drafted token has p(x) = 1 and q(x) = 1/2, and was not kept: target_probs and draft_probs are "
