@@ -57,6 +57,15 @@ MISTAKES = [
         "says": "was the ratio taken before temperature and top-k?",
     },
     {
+        "name": "what has been read of the prompt read again",
+        "week": 4,
+        "file": "speculative/generate.py",
+        "old": "    text, stats = list(prompt), SpecDecodeStats()\n    while",
+        "new": "    target.truncate(0)\n    text, stats = list(prompt), SpecDecodeStats()\n    while",
+        "test": "test_speculative_generate_goes_on_from_what_both_have_read_of_the_prompt",
+        "says": "what it has read already stays read",
+    },
+    {
         "name": "the prompt in the result",
         "week": 4,
         "file": "speculative/generate.py",

@@ -78,7 +78,7 @@ SENTENCES = {
         "Return (new tokens, counts)": "rounds not counted",
         "Neither the prompt nor anything behind": "the prompt in the result",
         "The last rounds draft less": "drafting what is cut off afterwards",
-        "target, draft: fresh": "the caller's prompt grows",
+        "target, draft: fresh": "what has been read of the prompt read again",
         "prompt: token ids": "an impossible request not refused",
         "gamma: tokens drafted a round": "a token too few left for the last round",
         "end_tokens: ids that end the text": "rounds behind an end token",

@@ -119,6 +119,21 @@ def test_speculative_generate_goes_on_behind_an_end_token_of_the_prompt(impl):
 
 
 @pytest.mark.exercise("speculative_generate")
+def test_speculative_generate_goes_on_from_what_both_have_read_of_the_prompt(impl):
+    cycle = one_hot_rows(1, 2, 3, 0)
+    target, draft = TableReader(cycle), TableDraft(cycle)
+    target.read, draft.read = [1, 2], [1]
+    tokens, _ = impl.speculative_generate(target, draft, [1, 2, 3], 3, 2, Rng(1))
+    assert tokens == [0, 1, 2], f"behind the prompt [1, 2, 3] come 0, 1 and 2; got {tokens}"
+    assert target.fed == [3, 0, 1], (
+        f"the target had read [1, 2] of the prompt and was fed {target.fed}: what it has read already stays read"
+    )
+    assert draft.fed == [2, 3, 0], (
+        f"the draft had read [1] of the prompt and was fed {draft.fed}: what it has read already stays read"
+    )
+
+
+@pytest.mark.exercise("speculative_generate")
 def test_speculative_generate_with_certain_models_is_greedy_decoding(impl):
     # Temperature 0 makes every distribution certain. The draft is wrong after 1 and after 3.
     target, draft = TableReader(one_hot_rows(1, 2, 3, 0)), TableDraft(one_hot_rows(1, 0, 3, 2))

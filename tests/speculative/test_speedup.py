@@ -3,13 +3,8 @@
 import math
 
 import pytest
+from naming import named
 from refusal import assert_refuses
-
-
-def named(actual, suspects, otherwise):
-    """The first mistake that gives this number."""
-    return next((mistake for mistake, value in suspects.items() if actual == pytest.approx(value, abs=1e-9)), otherwise)
-
 
 # --- expected_tokens_per_round -----------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ def accept_or_resample(target_probs, draft_probs, draft_token, rng):
         return rng.categorical(residual_distribution(target_probs, draft_probs)), False
     return draft_token, True
 
+
 # %% the ratio cut at 1, a residual of its own, an early return
 def accept_or_resample(target_probs, draft_probs, draft_token, rng):
     check_distributions(target_probs, draft_probs)
@@ -20,6 +21,7 @@ def accept_or_resample(target_probs, draft_probs, draft_token, rng):
         return draft_token, True
     left = torch.relu(target_probs - draft_probs)
     return rng.categorical(left / left.sum()), False
+
 
 # %% one draw from the mixture of both cases
 def accept_or_resample(target_probs, draft_probs, draft_token, rng):
@@ -34,6 +36,7 @@ def accept_or_resample(target_probs, draft_probs, draft_token, rng):
     mixture[draft_token] += keep
     token = rng.categorical(mixture)
     return token, token == draft_token
+
 
 # %% a coin with two sides, and numpy
 import numpy as np
@@ -54,6 +57,7 @@ def accept_or_resample(target_probs, draft_probs, draft_token, rng):
         return int(draft_token), True
     left = np.maximum(p - q, 0)
     return np.int64(rng.categorical(torch.from_numpy(left / left.sum()))), np.bool_(False)
+
 
 # %% the residual drawn first, then the decision
 def accept_or_resample(target_probs, draft_probs, draft_token, rng):

@@ -8,6 +8,7 @@ def best_gamma(alpha, draft_cost, max_gamma=32):
             best, fastest = gamma, speedup
     return best
 
+
 # %% numpy's argmax, which takes the first
 import numpy as np
 
@@ -17,16 +18,19 @@ def best_gamma(alpha, draft_cost, max_gamma=32):
         raise ValueError("max_gamma must be 0 or more")
     return np.argmax([speculative_speedup(alpha, gamma, draft_cost) for gamma in range(max_gamma + 1)])
 
+
 # %% the index of the largest in a list
 def best_gamma(alpha, draft_cost, max_gamma=32):
     check_alpha_gamma(alpha, max_gamma)
     speedups = [speculative_speedup(gamma=g, alpha=alpha, draft_cost=draft_cost) for g in range(max_gamma + 1)]
     return speedups.index(max(speedups))
 
+
 # %% sorted
 def best_gamma(alpha, draft_cost, max_gamma=32):
     check_alpha_gamma(alpha, max_gamma)
     return sorted(range(max_gamma + 1), key=lambda g: (-speculative_speedup(alpha, g, draft_cost), g))[0]
+
 
 # %% torch, in float64
 def best_gamma(alpha, draft_cost, max_gamma=32):

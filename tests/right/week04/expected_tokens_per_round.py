@@ -5,6 +5,7 @@ def expected_tokens_per_round(alpha, gamma):
         return gamma + 1
     return (1 - alpha ** (gamma + 1)) / (1 - alpha)
 
+
 # %% Horner's rule
 def expected_tokens_per_round(alpha, gamma):
     if not (0 <= alpha <= 1):
@@ -16,10 +17,12 @@ def expected_tokens_per_round(alpha, gamma):
         tokens = 1 + alpha * tokens
     return tokens
 
+
 # %% recursion
 def expected_tokens_per_round(alpha, gamma):
     check_alpha_gamma(alpha, gamma)
     return 1.0 if gamma == 0 else 1 + alpha * expected_tokens_per_round(alpha, gamma - 1)
+
 
 # %% numpy's powers
 import numpy as np
@@ -28,6 +31,7 @@ import numpy as np
 def expected_tokens_per_round(alpha, gamma):
     check_alpha_gamma(alpha=alpha, gamma=gamma)
     return np.power(float(alpha), np.arange(gamma + 1)).sum()
+
 
 # %% a running product, added up backwards
 import math

@@ -13,6 +13,7 @@ def prompt_lookup(text, gamma, max_ngram=3):
             return list(text[end : end + gamma])
     return []
 
+
 # %% sliding windows of torch
 def prompt_lookup(text, gamma, max_ngram=3):
     if gamma < 0:
@@ -28,6 +29,7 @@ def prompt_lookup(text, gamma, max_ngram=3):
             return all_of_it[start : start + gamma].tolist()
     return []
 
+
 # %% one walk back that counts how far each place agrees
 def prompt_lookup(text, gamma, max_ngram=3):
     if gamma < 0:
@@ -42,6 +44,7 @@ def prompt_lookup(text, gamma, max_ngram=3):
         if n > best:
             best, where = n, end
     return [] if where is None else list(text[where : where + gamma])
+
 
 # %% recursion on n, and numpy
 import numpy as np

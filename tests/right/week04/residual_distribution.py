@@ -6,6 +6,7 @@ def residual_distribution(target_probs, draft_probs):
         raise ValueError("target_probs and draft_probs are equal: nothing is left over")
     return torch.tensor([part / total for part in left], dtype=target_probs.dtype)
 
+
 # %% numpy inside, and a warning
 import warnings
 
@@ -20,6 +21,7 @@ def residual_distribution(target_probs, draft_probs):
         raise ValueError("no residual")
     return torch.from_numpy(left / left.sum())
 
+
 # %% p less what is kept, scaled by the share that is rejected
 def residual_distribution(target_probs, draft_probs):
     if torch.equal(target_probs, draft_probs):
@@ -27,6 +29,7 @@ def residual_distribution(target_probs, draft_probs):
     kept = torch.minimum(target_probs, draft_probs)
     left = target_probs - kept
     return left * (1 / left.sum())
+
 
 # %% a relu, normalised by torch, in place on a copy
 def residual_distribution(target_probs, draft_probs):
@@ -36,6 +39,7 @@ def residual_distribution(target_probs, draft_probs):
     if left.max() <= 0:
         raise ValueError("nothing over")
     return torch.nn.functional.normalize(left, p=1.0, dim=0, eps=0.0)
+
 
 # %% float32 in between, and a print
 def residual_distribution(target_probs, draft_probs):
@@ -50,6 +54,7 @@ def check_distributions(left):
     if not total > 0:
         raise ValueError("nothing is left over")
     return total
+
 
 # %% a mask, filled from sorted differences
 def residual_distribution(target_probs, draft_probs):

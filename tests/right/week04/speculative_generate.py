@@ -14,6 +14,7 @@ def speculative_generate(target, draft, prompt, max_new_tokens, gamma, rng, end_
             return answer, stats
     return answer, stats
 
+
 # %% token by token, with a flag
 def speculative_generate(target, draft, prompt, max_new_tokens, gamma, rng, end_tokens=(), on_round=None):
     if len(prompt) == 0:
@@ -37,6 +38,7 @@ def speculative_generate(target, draft, prompt, max_new_tokens, gamma, rng, end_
             on_round(done)
     return text[len(prompt) :], stats
 
+
 # %% rounds from a generator of its own
 def speculative_generate(target, draft, prompt, max_new_tokens, gamma, rng, end_tokens=(), on_round=None):
     check_request(prompt, max_new_tokens, gamma)
@@ -57,6 +59,7 @@ def _rounds(target, draft, text, left, gamma, rng, ends):
         text, left = text + tokens, left - len(tokens)
         if first:
             return
+
 
 # %% the counts kept by hand
 def speculative_generate(target, draft, prompt, max_new_tokens, gamma, rng, end_tokens=(), on_round=None):

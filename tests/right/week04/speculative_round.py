@@ -13,6 +13,7 @@ def speculative_round(target, draft, text, gamma, rng):
             model.truncate(n_read)
     return Round(drafted=proposal, tokens=new)
 
+
 # %% the decisions written out, asking whether to reject
 def speculative_round(target, draft, text, gamma, rng):
     check_alpha_gamma(0.5, gamma)
@@ -37,6 +38,7 @@ def residual(p, q):
     left = torch.relu(p - q)
     return left / left.sum()
 
+
 # %% every row asked for, and the last of them used
 def speculative_round(target, draft, text, gamma, rng):
     check_alpha_gamma(1.0, gamma)
@@ -49,6 +51,7 @@ def speculative_round(target, draft, text, gamma, rng):
     if draft.length > len(text) + n_kept:
         draft.truncate(len(text) + n_kept)
     return Round(list(drafted), list(new))
+
 
 # %% all decisions first, and what is kept counted from the end
 def speculative_round(target, draft, text, gamma, rng):

@@ -5,6 +5,7 @@ def speculative_speedup(alpha, gamma, draft_cost):
     time_of_a_round = 1 + gamma * draft_cost
     return expected_tokens_per_round(alpha, gamma) / time_of_a_round
 
+
 # %% passes added one by one
 def speculative_speedup(alpha, gamma, draft_cost):
     check_alpha_gamma(alpha, gamma)
@@ -16,6 +17,7 @@ def speculative_speedup(alpha, gamma, draft_cost):
         kept *= alpha
         tokens += kept
     return tokens / time
+
 
 # %% fractions
 from fractions import Fraction
@@ -30,6 +32,7 @@ def speculative_speedup(alpha, gamma, draft_cost):
     if cost < 0:
         raise ValueError("draft_cost is negative")
     return float(Fraction(tokens) / (1 + gamma * cost))
+
 
 # %% the closed form, in numpy
 import numpy as np

@@ -11,6 +11,7 @@ def verify_draft(target_probs, draft_probs, drafted, rng):
         new += [rng.categorical(target_probs[-1])]
     return new
 
+
 # %% recursion over the rows
 def verify_draft(target_probs, draft_probs, drafted, rng):
     if len(drafted) == 0:
@@ -19,6 +20,7 @@ def verify_draft(target_probs, draft_probs, drafted, rng):
     if not accepted:
         return [token]
     return [token] + verify_draft(target_probs[1:], draft_probs[1:], drafted[1:], rng)
+
 
 # %% asked whether to reject, without accept_or_resample
 def verify_draft(target_probs, draft_probs, drafted, rng):
@@ -30,6 +32,7 @@ def verify_draft(target_probs, draft_probs, drafted, rng):
         new.append(x)
     new.append(rng.categorical(target_probs[len(drafted)]))
     return new
+
 
 # %% all decisions first, all ratios at once
 def verify_draft(target_probs, draft_probs, drafted, rng):
@@ -43,6 +46,7 @@ def verify_draft(target_probs, draft_probs, drafted, rng):
         last = (last - draft_probs[n_kept]).clamp_min(0)
         last = last / last.sum()
     return list(drafted[:n_kept]) + [rng.categorical(last)]
+
 
 # %% numpy, and a mixture of both cases in one draw
 import numpy as np

@@ -17,6 +17,7 @@ def verify_tree(target_probs, draft_probs, drafted, parents, rng):
             new.append(rng.categorical(owed))
             return new
 
+
 # %% recursion, asking whether to reject
 def verify_tree(target_probs, draft_probs, drafted, parents, rng):
     check_tree(target_probs, draft_probs, drafted, parents)
@@ -36,6 +37,7 @@ def verify_tree(target_probs, draft_probs, drafted, parents, rng):
 
     return down(-1)
 
+
 # %% one pass over the tokens in their order
 def verify_tree(target_probs, draft_probs, drafted, parents, rng):
     check_tree(target_probs, draft_probs, drafted, parents)
@@ -50,6 +52,7 @@ def verify_tree(target_probs, draft_probs, drafted, parents, rng):
             owed.clamp_(min=0)
             owed /= owed.sum()
     return [*new, rng.categorical(owed)]
+
 
 # %% numpy, refusals of its own
 import numpy as np
