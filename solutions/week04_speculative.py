@@ -423,7 +423,7 @@ from nanolm.speculative import verify_draft  # exercise: verify_draft
 # minutes: 15
 # difficulty: 2
 # tested: A rejection ends the round, the bonus token comes and comes from the target, each drafted token is held
-#   against its own row, and no drafted tokens at all.
+#   against its own row, the exact distribution of texts of three tokens, and no drafted tokens at all.
 # why: Where the last token of a round comes from is the most common mistake in speculation.
 # hint: `target_probs` has one row more than there are drafted tokens: when does anybody look at it? And a rejected
 #   token is not in the result, but the one drawn in its place is. // Go through rows of p and q and the drafted tokens
@@ -450,7 +450,8 @@ from nanolm.speculative import speculative_round  # exercise: speculative_round
 # minutes: 25
 # difficulty: 3
 # tested: One target pass per round, what target and draft have read after a rejection and after a round in which all
-#   was kept, three rounds in a row, a draft that proposes less than γ, γ = 0, and the refusal of a negative γ.
+#   was kept, three rounds in a row, the whole text for the draft, a draft that proposes less than γ, γ = 0, and the
+#   refusal of a negative γ.
 # why: This is the algorithm. Everything else in the file serves these ten lines.
 # hint: A draft may propose fewer than γ tokens, and the target has not read all of the text, perhaps not even the
 #   prompt. Count what there is, not what was asked for. // Four steps, as in the docstring. Step 2 is one `feed` of
@@ -463,7 +464,8 @@ from nanolm.speculative import speculative_generate  # exercise: speculative_gen
 # minutes: 20
 # difficulty: 3
 # tested: The joint distribution of all texts of two and three tokens, exact to 1e-9; the number of target passes when
-#   draft and target are equal; the exact length; an end token inside a draft; the counts; `on_round`.
+#   draft and target are equal; the exact length and how much each round drafts; an end token inside a draft or in the
+#   prompt; a prompt that has been read in part; the counts; `on_round`.
 # why: The joint distribution is the proof by machine that nothing leaks from one round into the next.
 # hint: The last round must not overshoot, and an end token may stand in the middle of a round. // A loop around
 #   `speculative_round`. With r tokens left, draft r − 1 at most. Cut what comes behind an end token (`up_to_end`)

@@ -20,8 +20,8 @@ MISTAKES = [
         "file": "speculative/tree.py",
         "old": "return [*new, rng.categorical(owed)]",
         "new": "return [*new, rng.categorical(target_probs[place + 1])]",
-        "test": _TWO,
-        "says": "after the last rejection it draws from p",
+        "test": "test_verify_tree_of_one_drafted_token_has_output_distribution_p",
+        "says": "on rejection it draws from p",
     },
     {
         "name": "every residual taken of p",

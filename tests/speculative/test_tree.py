@@ -23,6 +23,7 @@ Q4 = torch.tensor([0.5, 0.1, 0.1, 0.3], dtype=torch.float64)
 TARGET = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.6, 0.4, 0.0]], dtype=torch.float64)
 DRAFT = torch.tensor([[0.3, 0.3, 0.4], [0.4, 0.4, 0.2], [0.2, 0.3, 0.5]], dtype=torch.float64)
 CERTAIN = torch.eye(4, dtype=torch.float64)
+NEXT_SIBLING = "1 is refused, and 2 was drawn although it was drafted too: the next sibling is tried before"
 
 
 def vector(*numbers):
@@ -88,9 +89,9 @@ def test_verify_tree_of_one_drafted_token_has_output_distribution_p(impl):
 
 @pytest.mark.exercise("verify_tree")
 def test_verify_tree_draws_a_bonus_token_behind_a_leaf(impl):
-    # The text, then 1 or 2; 3 behind 1. All are certain: 1 and 3 are kept, and behind 3 (row 3) comes 0.
-    target, draft = CERTAIN[[1, 3, 2, 0]], CERTAIN[[1, 2, 3]]
-    new = impl.verify_tree(target, draft, [1, 2, 3], [-1, -1, 0], ScriptedRng())
+    # The text, then 1 or 2; 3 behind 1. All are certain: 1 and 3 are kept, and behind 3 (row 2) comes 0.
+    target, draft = CERTAIN[[1, 3, 0, 2]], CERTAIN[[1, 3, 2]]
+    new = impl.verify_tree(target, draft, [1, 3, 2], [-1, 0, -1], ScriptedRng())
     assert list(new) != [1, 1], (
         "1 is drafted[0] and was kept, and then row 0 of target_probs was read again: row 0 stands behind the text and "
         "row i + 1 behind drafted[i]"
@@ -104,6 +105,7 @@ def test_verify_tree_reads_the_row_behind_the_token_that_was_kept(impl):
     # 1 and 2 behind the text, 3 behind 2. The target says 2 behind the text, 0 behind 1, 3 behind 2, 1 behind 3.
     draft, parents = CERTAIN[[1, 2, 3]], [-1, -1, 1]
     new = list(impl.verify_tree(CERTAIN[[2, 0, 3, 1]], draft, [1, 2, 3], parents, ScriptedRng()))
+    assert new != [2], NEXT_SIBLING
     assert new != [2, 0], (
         "2 is drafted[1] and was kept, and then row 1 of target_probs was read: row 0 stands behind the text and "
         "row i + 1 behind drafted[i], so row 2 stands behind 2"
@@ -116,13 +118,24 @@ def test_verify_tree_goes_down_from_the_sibling_that_was_kept(impl):
     # 1 is refused, its sibling 2 is kept; 3 stands behind 1 and 0 behind 2, and behind 0 comes 1.
     draft, parents = CERTAIN[[1, 2, 3, 0]], [-1, -1, 0, 1]
     new = impl.verify_tree(CERTAIN[[2, 3, 0, 2, 1]], draft, [1, 2, 3, 0], parents, ScriptedRng())
-    assert list(new) != [2], "1 is refused and 2 was drawn, but it was drafted too: the next sibling is tried before"
+    assert list(new) != [2], NEXT_SIBLING
     assert list(new) == [2, 0, 1], f"2 is kept, then 0 behind it, then 1 from the target; got {list(new)}"
     # The same tree, and the target wants 3 behind 2: nobody has drafted it there.
     new = impl.verify_tree(CERTAIN[[2, 3, 3, 2, 1]], draft, [1, 2, 3, 0], parents, ScriptedRng())
     assert list(new) == [2, 3], (
         f"the drafted 3 continues the rejected 1: only children of the kept one are tried. Behind 2 the 0 is refused "
         f"and 3 is drawn, the last of the round; got {list(new)}"
+    )
+
+
+@pytest.mark.exercise("verify_tree")
+def test_verify_tree_keeps_one_sibling_of_a_place(impl):
+    # Both say 1 with certainty: the first is kept, and the second is not asked about.
+    target, draft, rng = CERTAIN[[1, 2, 2]], CERTAIN[[1, 1]], ScriptedRng()
+    new = impl.verify_tree(target, draft, [1, 1], [-1, -1], rng)
+    assert list(new) == [1, 2], f"one sibling is kept, then the target goes on with 2; got {list(new)}"
+    assert len(rng.taken) == 2, (
+        f"one bernoulli for the kept sibling and one draw; {len(rng.taken)} questions were asked"
     )
 
 
@@ -135,17 +148,6 @@ def test_verify_tree_tries_siblings_in_their_order(impl):
     assert found.get(0, 0.0) == pytest.approx(1.0), (
         "p(A)/q(A) is 0.5/0.5, so the first child, A, is always kept; children are tried in their order, and A came "
         f"out with {found.get(0, 0.0):.3f}"
-    )
-
-
-@pytest.mark.exercise("verify_tree")
-def test_verify_tree_keeps_one_sibling_of_a_place(impl):
-    # Both say 1 with certainty: the first is kept, and the second is not asked about.
-    target, draft, rng = CERTAIN[[1, 2, 2]], CERTAIN[[1, 1]], ScriptedRng()
-    new = impl.verify_tree(target, draft, [1, 1], [-1, -1], rng)
-    assert list(new) == [1, 2], f"one sibling is kept, then the target goes on with 2; got {list(new)}"
-    assert len(rng.taken) == 2, (
-        f"one bernoulli for the kept sibling and one draw; {len(rng.taken)} questions were asked"
     )
 
 

@@ -22,6 +22,7 @@ class MoE(nn.Module):
         gate, up = self.gate_up(rows, expert).chunk(2, dim=-1)
         return self.down(F.silu(gate) * up, expert)
 
+
 # %% routed in the shape of x
 class MoE(nn.Module):
     """A drop-in for FeedForward."""
@@ -35,13 +36,16 @@ class MoE(nn.Module):
 
     def forward(self, x):
         experts, shares = route(self.router(x), self.experts_per_token)
-        y = mix_experts(x.flatten(0, 1), experts.flatten(0, 1), shares.flatten(0, 1), lambda e, rows: self.run_expert(e, rows))
+        y = mix_experts(
+            x.flatten(0, 1), experts.flatten(0, 1), shares.flatten(0, 1), lambda e, rows: self.run_expert(e, rows)
+        )
         return y.unflatten(0, x.shape[:2])
 
     def run_expert(self, expert: int, rows: Float[Tensor, "n D"]) -> Float[Tensor, "n D"]:
         """Return one expert's output for rows that chose it."""
         gate, up = self.gate_up(rows, expert).chunk(2, dim=-1)
         return self.down(F.silu(gate) * up, expert)
+
 
 # %% a loop over experts of its own
 class MoE(nn.Module):
@@ -68,6 +72,7 @@ class MoE(nn.Module):
         """Return one expert's output for rows that chose it."""
         gate, up = self.gate_up(rows, expert).chunk(2, dim=-1)
         return self.down(F.silu(gate) * up, expert)
+
 
 # %% the texts side by side, and everything by hand
 class MoE(nn.Module):
@@ -101,6 +106,7 @@ class MoE(nn.Module):
         """Return one expert's output for rows that chose it."""
         gate, up = self.gate_up(rows, expert).chunk(2, dim=-1)
         return self.down(F.silu(gate) * up, expert)
+
 
 # %% positions in the other order
 class MoE(nn.Module):

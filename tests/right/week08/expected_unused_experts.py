@@ -4,6 +4,7 @@ def expected_unused_experts(n_positions, n_experts, k):
     require_choice(n_experts, k)
     return n_experts * ((n_experts - k) / n_experts) ** n_positions
 
+
 # %% position after position
 def expected_unused_experts(n_positions, n_experts, k):
     require_choice(n_experts, k)
@@ -12,6 +13,7 @@ def expected_unused_experts(n_positions, n_experts, k):
     for _ in range(int(n_positions)):
         unused -= unused * k / n_experts
     return unused
+
 
 # %% by logarithms
 def expected_unused_experts(n_positions, n_experts, k):
@@ -27,12 +29,14 @@ def expected_unused_experts(n_positions, n_experts, k):
         return 0
     return math.exp(math.log(n_experts) + n_positions * math.log1p(-k / n_experts))
 
+
 # %% the share of choices without one expert, in whole numbers
 def expected_unused_experts(n_positions, n_experts, k):
     require_count(0, n_positions=n_positions)
     require_choice(n_experts=n_experts, k=k)
     without, ways = math.comb(int(n_experts) - 1, int(k)), math.comb(int(n_experts), int(k))
     return n_experts * (without / ways) ** n_positions
+
 
 # %% numpy, and a warning
 import warnings

@@ -8,6 +8,7 @@ def expected_unused_given(chances, n_positions):
         unused += (1 - chance) ** n_positions
     return unused
 
+
 # %% numpy
 import numpy as np
 
@@ -18,6 +19,7 @@ def expected_unused_given(chances, n_positions):
     if not ((c >= 0) & (c <= 1)).all():
         raise ValueError("chances lie between 0 and 1")
     return np.sum((1 - c) ** n_positions)
+
 
 # %% position after position
 def expected_unused_given(chances, n_positions):
@@ -30,6 +32,7 @@ def expected_unused_given(chances, n_positions):
         untouched = [left * (1 - chance) for left, chance in zip(untouched, chances)]
     return math.fsum(untouched)
 
+
 # %% torch, the used ones taken away
 def expected_unused_given(chances, n_positions):
     require_count(0, n_positions=n_positions)
@@ -39,6 +42,7 @@ def expected_unused_given(chances, n_positions):
     used = 1 - (1 - c) ** n_positions
     print(used)
     return len(c) - float(used.sum())
+
 
 # %% recursion over the experts
 def expected_unused_given(chances, n_positions):

@@ -4,6 +4,7 @@ def load_imbalance(counts):
     mean = total / len(counts)
     return max(counts) / mean
 
+
 # %% numpy
 import numpy as np
 
@@ -12,6 +13,7 @@ def load_imbalance(counts):
     checked_total(counts)
     a = np.asarray(counts, dtype=np.float64)
     return a.max() / a.mean()
+
 
 # %% a loop, with refusals of its own
 def load_imbalance(counts):
@@ -26,10 +28,12 @@ def load_imbalance(counts):
         raise ValueError("the counts add up to nothing")
     return busiest / (total / n)
 
+
 # %% torch, by shares
 def load_imbalance(counts):
     shares = torch.tensor(list(counts), dtype=torch.float64) / checked_total(counts=counts)
     return float(shares.max() * len(counts))
+
 
 # %% a fraction of whole numbers, the largest by sorting
 from fractions import Fraction

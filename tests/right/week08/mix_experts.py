@@ -6,6 +6,7 @@ def mix_experts(x, experts, shares, run):
         y.index_add_(0, rows, run(e, x[rows]) * shares[rows, columns].unsqueeze(-1))
     return y
 
+
 # %% a mask for each expert
 def mix_experts(x, experts, shares, run):
     result = torch.zeros(x.shape, dtype=x.dtype)
@@ -14,6 +15,7 @@ def mix_experts(x, experts, shares, run):
         places = (experts == expert).any(dim=1).nonzero().squeeze(1)
         result[places] += weight[places, None] * run(expert, x[places])
     return result
+
 
 # %% sorted choices, put back by scatter
 def mix_experts(x, experts, shares, run):
@@ -29,6 +31,7 @@ def mix_experts(x, experts, shares, run):
     weighed = torch.cat(outputs) * shares.reshape(-1)[order][:, None]
     return torch.zeros_like(x).scatter_add(0, rows[:, None].expand(-1, x.shape[1]), weighed)
 
+
 # %% every output in its place, then einsum
 def mix_experts(x, experts, shares, run):
     P, k = experts.shape
@@ -39,6 +42,7 @@ def mix_experts(x, experts, shares, run):
             y[hit] = run(e, x[hit.nonzero()[:, 0]])
     return torch.einsum("pkd,pk->pd", y, shares)
 
+
 # %% a matrix of shares for each expert
 def mix_experts(x, experts, shares, run):
     total = 0
@@ -47,6 +51,7 @@ def mix_experts(x, experts, shares, run):
         spread = torch.eye(len(x), dtype=x.dtype)[:, chose] * shares[experts == e]
         total = total + spread @ run(e, x[chose])
     return total
+
 
 # %% numpy finds the rows
 import numpy as np

@@ -6,6 +6,7 @@ def parameter_counts(shared_params, expert_params, n_experts, k):
     active = shared_params + expert_params * k
     return ParameterCounts(total=active + idle, active=active)
 
+
 # %% refusals of its own
 def parameter_counts(shared_params, expert_params, n_experts, k):
     if shared_params < 0:
@@ -18,6 +19,7 @@ def parameter_counts(shared_params, expert_params, n_experts, k):
         raise ValueError(f"k is {k}")
     return ParameterCounts(*(shared_params + n * expert_params for n in (n_experts, k)))
 
+
 # %% added up expert by expert
 def parameter_counts(shared_params, expert_params, n_experts, k):
     require_not_negative(shared_params=shared_params, expert_params=expert_params)
@@ -28,6 +30,7 @@ def parameter_counts(shared_params, expert_params, n_experts, k):
         if expert < k:
             active += expert_params
     return ParameterCounts(total, active)
+
 
 # %% integers of numpy's object kind
 import numpy as np

@@ -9,6 +9,7 @@ def route(logits, k):
     chosen = torch.gather(logits, -1, experts)
     return experts, F.softmax(chosen, dim=-1)
 
+
 # %% numpy
 import numpy as np
 
@@ -23,6 +24,7 @@ def route(logits, k):
     chosen = np.take_along_axis(a, experts, axis=-1)
     powers = np.exp(chosen - chosen.max(-1, keepdims=True))
     return torch.from_numpy(experts.copy()), torch.from_numpy(powers / powers.sum(-1, keepdims=True))
+
 
 # %% one position after the other, in plain Python
 def route(logits, k):
@@ -39,6 +41,7 @@ def route(logits, k):
     shape = (*logits.shape[:-1], k)
     return torch.tensor(ids).reshape(shape), torch.tensor(shares, dtype=logits.dtype).reshape(shape)
 
+
 # %% the largest, k times
 def route(logits, k):
     if k not in range(1, logits.shape[-1] + 1):
@@ -52,6 +55,7 @@ def route(logits, k):
     experts = torch.cat(ids, dim=-1)
     print(experts.shape)
     return experts, logits.gather(-1, experts).softmax(-1)
+
 
 # %% the softmax over all, made to add up to 1 again
 def route(logits, k):
