@@ -44,7 +44,7 @@ MISTAKES = [
         "old": "read = len(text) + len(new) - 1",
         "new": "read = len(text) + len(new)",
         "test": "test_speculative_round_truncates_the_target_after_a_rejection",
-        "says": "one token too many is kept",
+        "says": "nobody has read it",
     },
     {
         "name": "a draft truncated beyond what it has read",

@@ -188,7 +188,7 @@ MISTAKES = [
         "old": "    total = checked_total(counts)\n    return max",
         "new": "    total = sum(counts)\n    return max",
         "test": "test_load_imbalance_refuses_counts_of_nothing",
-        "says": "is impossible because of counts",
+        "says": "should name the argument, counts",
     },
     {
         "name": "the caller's counts sorted",
