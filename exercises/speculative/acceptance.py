@@ -73,7 +73,7 @@ def acceptance_rate(target_probs: Float[Tensor, "... V"], draft_probs: Float[Ten
     raise NotYetWritten(
         "exercise 4.3 acceptance_rate is not written yet: read "
         "notebooks/week04_speculative/week04_speculative.ipynb, write it in exercises/speculative/acceptance.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_acceptance.py --exercise "
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_acceptance_rate.py --exercise "
         "acceptance_rate"
     )
 

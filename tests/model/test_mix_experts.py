@@ -66,7 +66,9 @@ def mix_mistakes(x, experts, shares):
 
 def assert_mixed(actual, x, experts, shares):
     assert actual.shape == x.shape, f"one row a position, {tuple(x.shape)}, not {tuple(actual.shape)}"
-    actual = actual.double()
+    assert actual.dtype == x.dtype, (
+        f"x is {x.dtype} and the result {actual.dtype}: begin it with torch.zeros_like(x), which has x's dtype"
+    )
     assert close(actual, mixed_by_hand(x, experts, shares), 1e-9), name_the_mistake(
         actual, mix_mistakes(x, experts, shares), "not the sum of share · output over the experts of each position"
     )

@@ -83,6 +83,15 @@ MISTAKES = [
         "says": "the randomness comes from Python",
     },
     {
+        "name": "a number for whether it was kept",
+        "week": 4,
+        "file": "speculative/acceptance.py",
+        "old": "return draft_token, True",
+        "new": "return draft_token, 1",
+        "test": "test_accept_or_resample_returns_a_token_and_whether_it_was_kept",
+        "says": "return the pair (token, accepted)",
+    },
+    {
         "name": "every draft kept",
         "week": 4,
         "file": "speculative/acceptance.py",

@@ -66,6 +66,15 @@ MISTAKES = [
         "says": "what it has read already stays read",
     },
     {
+        "name": "rounds with an rng of their own",
+        "week": 4,
+        "file": "speculative/generate.py",
+        "old": "min(gamma, left - 1), rng)",
+        "new": "min(gamma, left - 1), Rng())",
+        "test": "test_speculative_generate_enumerated_has_the_joint_distribution_of_the_target",
+        "says": "whatever `rng` says",
+    },
+    {
         "name": "the prompt in the result",
         "week": 4,
         "file": "speculative/generate.py",

@@ -119,6 +119,15 @@ MISTAKES = [
         "says": "an allclose takes too much for equal",
     },
     {
+        "name": "one equal entry taken for equal distributions",
+        "week": 4,
+        "file": "speculative/acceptance.py",
+        "old": "    if total == 0:\n",
+        "new": "    if (target_probs == draft_probs).any():\n",
+        "test": "test_residual_distribution_with_one_token_left_is_certain",
+        "says": "one equal entry taken for p = q",
+    },
+    {
         "name": "the larger probabilities in the acceptance rate",
         "week": 4,
         "file": "speculative/acceptance.py",

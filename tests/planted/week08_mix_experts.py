@@ -120,6 +120,19 @@ MISTAKES = [
         "says": "nobody chose them",
     },
     {
+        "name": "a result in float32",
+        "week": 8,
+        "file": "model/moe.py",
+        "old": "    k, chosen = experts.shape[1], experts.flatten()\n",
+        "new": "    k, chosen = experts.shape[1], experts.flatten()\n    result = torch.zeros(x.shape)\n"
+        "    for expert in chosen.unique().tolist():\n"
+        "        places, columns = (experts == expert).nonzero(as_tuple=True)\n"
+        "        result[places] += shares[places, columns, None] * run(expert, x[places])\n"
+        "    return result\n",
+        "test": "test_mix_experts_of_three_positions_is_the_sum_of_share_times_output",
+        "says": "the result torch.float32",
+    },
+    {
         "name": "every row given to each chosen expert",
         "week": 8,
         "file": "model/moe.py",

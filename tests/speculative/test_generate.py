@@ -37,6 +37,7 @@ def exact_texts(impl, n, gamma, start=0):
 @pytest.mark.parametrize(("n", "gamma"), [(2, 1), (3, 1), (3, 2)])
 def test_speculative_generate_enumerated_has_the_joint_distribution_of_the_target(impl, n, gamma):
     actual = exact_distribution(exact_texts(impl, n, gamma))
+    assert len(actual) > 1, f"the text is always {next(iter(actual))}, whatever `rng` says: all chance comes from it"
     lengths = {len(text) for text in actual}
     assert lengths != {n + 1}, "the prompt is in the result: return the new tokens without the prompt"
     assert max(lengths) <= n, f"{n} tokens were asked for and {max(lengths)} came: the last round may overshoot"

@@ -1,5 +1,8 @@
 """Grades `speculative_round` with stand-ins that keep honest books of what was read (fakes.py)."""
 
+import math
+from itertools import product
+
 import pytest
 from enumeration import ScriptedRng, exact_distribution
 from fakes import TARGET_TABLE, ScriptedDraft, TableDraft, TableReader, one_hot_rows
@@ -28,6 +31,7 @@ class WholeText(ScriptedDraft):
             f"propose was given {list(text)}, and the text is [3, 0, 1]: a draft gets the whole text, and sees itself "
             "what it has not read yet"
         )
+        assert isinstance(rng, ScriptedRng), "propose was given another rng: all chance comes from the one of the round"
         assert gamma == 2, f"propose was asked for {gamma} tokens, and γ is 2"
         return super().propose(text, gamma, rng)
 
@@ -109,8 +113,28 @@ def test_speculative_round_goes_on_from_where_the_last_one_stopped(impl):
 @pytest.mark.exercise("speculative_round")
 def test_speculative_round_with_gamma_zero_is_one_step_of_plain_decoding(impl):
     new = exact_distribution(lambda rng: tuple(a_round(impl, TableReader(), TableDraft(), [3, 1], 0, rng).tokens))
+    assert len(new) > 1, f"the outcome is always {next(iter(new))}, whatever `rng` says: all chance comes from it"
     expected = {(token,): pytest.approx(TARGET_TABLE[1, token].item()) for token in range(4)}
     assert new == expected, f"γ = 0: one token from the target's distribution after the text; it gave {new}"
+
+
+@pytest.mark.exercise("speculative_round")
+def test_speculative_round_enumerated_has_the_joint_distribution_of_the_target(impl):
+    def run(rng):
+        new = a_round(impl, TableReader(), TableDraft(), [0], 2, rng).tokens
+        while len(new) < 3:  # a rejection ended the round; the target writes on alone
+            new = [*new, rng.categorical(TARGET_TABLE[new[-1]])]
+        return tuple(new)
+
+    actual = exact_distribution(run)
+    for text in product(range(4), repeat=3):
+        rows = zip((0, *text[:2]), text, strict=True)
+        expected = math.prod(TARGET_TABLE[before, token].item() for before, token in rows)
+        assert abs(actual.get(text, 0.0) - expected) < 1e-9, (
+            f"two drafted tokens, every outcome followed: text {text} comes out with probability "
+            f"{actual.get(text, 0.0):.6f}, the target alone writes it with {expected:.6f}. `verify_draft` decides, "
+            "with a row of the target for each drafted token and one more, and all chance comes from `rng`"
+        )
 
 
 @pytest.mark.exercise("speculative_round")

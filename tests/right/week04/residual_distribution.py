@@ -31,10 +31,10 @@ def residual_distribution(target_probs, draft_probs):
     return left * (1 / left.sum())
 
 
-# %% a relu, normalised by torch, in place on a copy
+# %% a relu, normalised by torch, in place on a copy made with a warning
 def residual_distribution(target_probs, draft_probs):
-    left = target_probs.clone()
-    left -= draft_probs
+    left = torch.tensor(target_probs)  # which warns, and is a copy
+    left -= torch.tensor(draft_probs)
     left.relu_()
     if left.max() <= 0:
         raise ValueError("nothing over")
