@@ -16,7 +16,8 @@ def assert_number(got: Any, expected: float, wrong: Mapping[str, float], why: st
         why: how `expected` comes about, for a number that is none of these.
     """
     if not isinstance(got, Real):
-        pytest.fail(f"the result must be a number, not {got!r} ({type(got).__name__})")
+        hint = " (.item() makes one)" if hasattr(got, "item") else ""
+        pytest.fail(f"the result must be a number{hint}, not {got!r}")
     if math.isclose(got, expected, rel_tol=rel, abs_tol=1e-300):
         return
     for mistake, number in wrong.items():

@@ -108,8 +108,15 @@ _SUM = [
         "a tensor returned",
         "    return total.item()\n",
         "    return total\n",
+        AFTER,
+        "the result must be a number",
+    ),
+    (
+        "a NumPy number returned",
+        "    return total.item()\n",
+        "    return total.numpy()[()]\n",
         "test_float32_sum_is_a_python_float",
-        "a Python float, not Tensor",
+        "a Python float, not float32",
     ),
     (
         "the first value needed",

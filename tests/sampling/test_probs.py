@@ -16,6 +16,17 @@ def probs_by_rule(impl, probs, **rules):
 
 
 @pytest.mark.exercise("SamplingParams.probs")
+def test_probs_are_float64_in_the_shape_of_the_logits(impl):
+    logits = torch.stack([worked(), worked().flip(0)])[:, None].log().float()  # (2, 1, 4)
+    actual = impl.SamplingParams(top_k=3, top_p=0.9, min_p=0.1).probs(logits)
+    assert actual.shape == (2, 1, 4), f"the result has the shape of logits, (2, 1, 4), not {tuple(actual.shape)}"
+    assert actual.dtype == torch.float64, f"the result is float64 whatever the logits are, not {actual.dtype}"
+    row = vector(0.5, 0.3, 0.15, 0) / 0.95
+    expected = torch.stack([row, row.flip(0)])[:, None]
+    assert close(actual, expected, 1e-6), f"two rows, each by itself, should be {expected.tolist()}; {actual.tolist()}"
+
+
+@pytest.mark.exercise("SamplingParams.probs")
 @pytest.mark.parametrize(("rules", "expected"), RULES, ids=str)
 def test_probs_applies_each_rule_that_is_given(impl, rules, expected):
     wrong = {} if close(worked(), expected) else {f"{rules} changed nothing: is each rule asked for?": worked()}
@@ -30,7 +41,7 @@ def test_probs_hands_top_p_the_renormalised_probabilities(impl):
     actual = probs_by_rule(impl, (0.5, 0.3, 0.15, 0.05), top_k=3, top_p=0.84)
     assert not close(actual, [0.5 / 0.95, 0.3 / 0.95, 0.15 / 0.95, 0]), (
         "a third token stays, as if top-p saw 0.5 + 0.3 = 0.8, below 0.84: no renormalisation between top-k and top-p, "
-        "or top-p does not come after top-k"
+        "or the other order; top-k comes before top-p"
     )
     assert close(actual, [0.625, 0.375, 0, 0]), f"k = 3, then p = 0.84 leave (0.625, 0.375), not {actual.tolist()}"
 
@@ -54,7 +65,7 @@ def test_probs_applies_top_k_before_top_p(impl):
     # Top-p first: 0.4 + 0.35 = 0.75 ≥ 0.7 keeps two, and top-k 2 changes nothing. Top-k first: 0.4/0.75 = 0.533.
     actual = probs_by_rule(impl, (0.4, 0.35, 0.25), top_k=2, top_p=0.53)
     assert not close(actual, [0.4 / 0.75, 0.35 / 0.75, 0]), (
-        "two tokens stay, so top-p ran first or not at all: top-k comes before top-p, and then 0.533 alone reaches 0.53"
+        "two tokens stay, so top-p saw 0.4 in place of 0.533, or ran not at all: top-k comes before top-p, renormalised"
     )
     assert close(actual, [1, 0, 0]), f"k = 2, then p = 0.53 leave the first token alone, not {actual.tolist()}"
 
@@ -68,17 +79,6 @@ def test_probs_applies_min_p_after_top_p(impl):
     assert close(actual, [0.4 / 0.75, 0.35 / 0.75, 0, 0]), (
         f"p = 0.53, then min-p 0.5 leave (0.533, 0.467), not {actual.tolist()}"
     )
-
-
-@pytest.mark.exercise("SamplingParams.probs")
-def test_probs_are_float64_in_the_shape_of_the_logits(impl):
-    logits = torch.stack([worked(), worked().flip(0)])[:, None].log().float()  # (2, 1, 4)
-    actual = impl.SamplingParams(top_k=3, top_p=0.9, min_p=0.1).probs(logits)
-    assert actual.shape == (2, 1, 4), f"the result has the shape of logits, (2, 1, 4), not {tuple(actual.shape)}"
-    assert actual.dtype == torch.float64, f"the result is float64 whatever the logits are, not {actual.dtype}"
-    row = vector(0.5, 0.3, 0.15, 0) / 0.95
-    expected = torch.stack([row, row.flip(0)])[:, None]
-    assert close(actual, expected, 1e-6), f"two rows, each by itself, should be {expected.tolist()}; {actual.tolist()}"
 
 
 @pytest.mark.exercise("SamplingParams.probs")

@@ -77,7 +77,8 @@ def test_temperature_probs_treats_each_row_on_its_own(impl):
     logits = vector(2, 1, 0, 0, 0, 5).view(2, 1, 3)
     actual = impl.temperature_probs(logits, 1.0)
     assert actual.shape == (2, 1, 3), f"rows keep their shape, (2, 1, 3); this is {tuple(actual.shape)}"
-    assert not close(actual, torch.softmax(logits, dim=0)), "softmax runs over the vocabulary, the last dimension"
+    is_over_rows = close(actual.sum(dim=0), torch.ones(1, 3)) and not close(actual.sum(dim=-1), torch.ones(2, 1))
+    assert not is_over_rows, "softmax runs over the vocabulary, the last dimension (dim=-1), not over the rows"
     for row in range(2):
         expected = softmax_by_hand(logits[row, 0].tolist(), 1.0)
         assert close(actual[row, 0], expected), (

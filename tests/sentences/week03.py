@@ -34,7 +34,7 @@ SENTENCES = {
     "float32_sum": {
         "Return the float32 sum of the values": "sum: torch.sum",
         "The values themselves are rounded": "sum: values not rounded",
-        "The result is a Python float": "sum: the first value needed",
+        "The result is a Python float": "sum: a NumPy number returned",
         "ValueError: order is not a permutation": "sum: repeats in the order taken",
     },
     "greedy_pick_with_summation_order": {
