@@ -457,7 +457,8 @@ from nanolm.quantization import plain_matmul  # exercise: plain_matmul
 # points: 3
 # minutes: 15
 # difficulty: 2
-# tested: 8, 4, 3 and 2 bits with a scale a row and a group, leading dimensions of x, and the result's dtype.
+# tested: 8, 4, 3 and 2 bits with a scale a row and a group, leading dimensions of x, the result's dtype, several
+#   blocks, how much is decoded at a time, and that a row has the same bits in any batch.
 # why: It runs everywhere, and every fast kernel is tested against it.
 # hint: Codes of 8 bits are not packed, those of fewer are; and D is the length of x's rows, not that of the packed
 #   ones. // `codes.split(n)` and `scales.split(n)` give blocks of n rows; how many rows hold DECODED_AT_ONCE weights?
@@ -1055,13 +1056,14 @@ from nanolm.cache import Int8KVCache  # exercise: update
 # points: 4
 # minutes: 25
 # difficulty: 2
-# tested: Past and new positions come back right, a scale for each head of each position, codes in the right place and
-#   nowhere else, the past is never rounded twice, and what does not fit is refused before anything is written.
+# tested: Past and new positions come back right, as what the codes stand for, a scale for each head of each position,
+#   codes for the scale as stored, in the right place and nowhere else, also where rows have lengths of their own; the
+#   past is never rounded twice, no gradient gets in, and what does not fit is refused before anything is written.
 # why: Half the bytes of the cache are twice the users, or twice the context.
 # hint: The past is codes already: rounding it again would change it. And what comes back is what the codes stand for,
 #   for the new positions too. // Four steps, for keys and for values: `self._end_of(k, v)` says where the new positions
-#   end and refuses; `quantize` the new ones, which treats the last dimension as a row; store codes and scales at length
-#   … end; `dequantize` all up to the end.
+#   end and refuses; `quantize` the new ones, which treats the last dimension as a row; store codes and scales at
+#   `self._places(T)`; `dequantize` all up to the end.
 
 # %% [markdown]
 # The other one-byte kind is the 8-bit float, here E4M3: a sign, 4 bits of exponent, 3 of mantissa. It

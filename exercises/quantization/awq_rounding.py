@@ -34,7 +34,7 @@ def channel_scales(
         "exercise 5.16 channel_scales is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in "
         "exercises/quantization/awq_rounding.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/quantization/test_calibrated_rounding.py --exercise channel_scales"
+        "tests/quantization/test_awq_rounding.py --exercise channel_scales"
     )
 
 
@@ -60,7 +60,7 @@ def shrunken_scales(
         "exercise 5.17 shrunken_scales is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in "
         "exercises/quantization/awq_rounding.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/quantization/test_calibrated_rounding.py --exercise shrunken_scales"
+        "tests/quantization/test_awq_rounding.py --exercise shrunken_scales"
     )
 
 

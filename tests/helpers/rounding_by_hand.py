@@ -1,6 +1,7 @@
 """Rounding written another way than in the engine, for the tests of quantization."""
 
 import torch
+from by_hand import random
 from torch import Tensor, nn
 
 LARGEST = {2: 1, 3: 3, 4: 7, 5: 15, 6: 31, 7: 63, 8: 127}
@@ -28,3 +29,25 @@ def rounded_layer(linear: nn.Linear, bits: int, group_size: int | None = None) -
     if linear.bias is not None:
         other.bias.copy_(linear.bias)
     return other
+
+
+def nearest(column: Tensor, step: Tensor, bits: int) -> Tensor:
+    """Each number at its nearest multiple of the step, held within -q … q steps."""
+    return (column / step).round().clamp(-LARGEST[bits], LARGEST[bits]) * step
+
+
+def restored(codes: Tensor, scales: Tensor) -> Tensor:
+    """Code · scale, each scale for as many neighbours as fall to it."""
+    return codes.double() * scales.double().repeat_interleave(codes.shape[1] // scales.shape[1], dim=1)
+
+
+def correlated_inputs(n: int = 512, D: int = 48, seed: int = 0, spread: float = 1.0) -> Tensor:
+    """Inputs as layers meet them: a few common causes, a little noise, and some channels much larger than others."""
+    causes, mix = random(n, 12, seed=seed), random(12, D, seed=seed + 1)
+    size = torch.exp(spread * random(D, seed=seed + 2))
+    return (causes @ mix + 0.3 * random(n, D, seed=seed + 3)) * size
+
+
+def error_of(weights: Tensor, approximation: Tensor, inputs: Tensor) -> float:
+    """Root of the summed squares of what the outputs move, relative to the outputs."""
+    return (((inputs @ (weights - approximation).T) ** 2).sum() / ((inputs @ weights.T) ** 2).sum()).sqrt().item()
