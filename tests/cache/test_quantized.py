@@ -35,18 +35,37 @@ def off_by(actual, expected):
 
 
 @pytest.mark.exercise("Int8KVCache.update")
+def test_update_of_an_int8_cache_chooses_codes_for_the_scales_as_stored(impl):
+    # 127.457 / 127 is 1.0036, stored as 1, by which 100.6 gets code 101; by 1.0036 it would be 100.
+    cache = impl.Int8KVCache(tiny_config(), B, 8, torch.float64)
+    k = torch.tensor([127.457, 100.6, 50.0, -3.0, 0.0, 0.2], dtype=torch.float64).expand(B, K, 1, H)
+    cache.update(0, k, -k)
+    codes = cache.keys[0][0, 0, 0].tolist()
+    assert codes[1] != 100, "codes belong to the scale before it was stored: quantize(…, scale_dtype=SCALE_DTYPE)"
+    assert codes == [127, 101, 50, -3, 0, 0], f"codes {codes}, not [127, 101, 50, -3, 0, 0] of scale 1"
+
+
+@pytest.mark.exercise("Int8KVCache.update")
 def test_update_of_an_int8_cache_returns_the_past_and_the_new_positions(impl):
     cache, (k, v) = impl.Int8KVCache(tiny_config(), B, 8, torch.float64), new_heads(4)
     keys, values = cache.update(1, k[:, :, :3], v[:, :, :3])
     assert keys.shape == values.shape == (B, K, 3, H), f"shape {tuple(keys.shape)}, not (B, K, S, H)"
     assert keys.dtype == torch.float64, f"floats come out, in the cache's dtype; these are {keys.dtype}"
+    assert cache.length == 0, "the length is advance's, once a pass"
     cache.advance(3)
     keys, values = cache.update(1, k[:, :, 3:], v[:, :, 3:])
     assert keys.shape[2] == 4, f"{keys.shape[2]} positions came back for 3 cached and 1 new"
     assert not (off_by(keys, v) < 0.1 and off_by(values, k) < 0.1), "keys and values are swapped"
     assert not (off_by(keys, k) < 0.1 and off_by(values, k) < 0.1), "the values are the keys again"
     for name, actual, expected in (("keys", keys, k), ("values", values, v)):
-        assert off_by(actual[:, :, 3:], expected[:, :, 3:]) < 0.1, f"the new {name} are wrong: are the scales applied?"
+        shared = expected.abs().max() / 127
+        assert not off_by(actual, (expected / shared).round() * shared) < 0.1 < off_by(actual, expected), (
+            f"{name}: one scale for several heads or positions drowns the small ones"
+        )
+        assert off_by(actual[:, :, 3:], expected[:, :, 3:]) < 0.1, (
+            f"the new {name} are wrong: do their codes and scales lie at positions length … length + T - 1, and is "
+            "each code times its scale?"
+        )
         assert off_by(actual[:, :, :3], expected[:, :, :3]) < 0.1, (
             f"the past {name} are wrong: their scales must be stored with them, at their positions"
         )
@@ -64,6 +83,21 @@ def test_update_of_an_int8_cache_gives_each_head_of_each_position_a_scale(impl):
     assert cache.key_scales[0].dtype == torch.bfloat16, "scales are stored in bfloat16"
     scales = cache.key_scales[0][:, :, :4].double()
     assert close(scales[..., 0], k.abs().amax(-1) / 127, 0.004 * scales.max().item()), "a scale is absmax / 127"
+
+
+@pytest.mark.exercise("Int8KVCache.update")
+def test_update_of_an_int8_cache_returns_what_its_codes_stand_for(impl):
+    cache, (k, v) = impl.Int8KVCache(tiny_config(), B, 8, torch.float64), new_heads(2)
+    keys, values = cache.update(0, k, v)
+    assert not torch.equal(keys, k) and not torch.equal(values, v), (
+        "the new ones came back as they went in: what comes back is what the codes stand for, for the new ones too"
+    )
+    for name, back, codes, scales in (
+        ("keys", keys, cache.keys, cache.key_scales),
+        ("values", values, cache.values, cache.value_scales),
+    ):
+        expected = codes[0][:, :, :2].double() * scales[0][:, :, :2].double()
+        assert torch.equal(back, expected), f"{name}: what comes back is not code · scale of what is stored"
 
 
 @pytest.mark.exercise("Int8KVCache.update")
@@ -96,32 +130,6 @@ def test_update_of_an_int8_cache_does_not_quantize_the_past_again(impl):
         again, _ = cache.update(0, *new_heads(1, seed=7))
         assert torch.equal(again[:, :, :2], first), "the past changes from step to step: its codes are final"
         cache.advance(1)
-
-
-@pytest.mark.exercise("Int8KVCache.update")
-def test_update_of_an_int8_cache_returns_what_its_codes_stand_for(impl):
-    cache, (k, v) = impl.Int8KVCache(tiny_config(), B, 8, torch.float64), new_heads(2)
-    keys, values = cache.update(0, k, v)
-    assert not torch.equal(keys, k) and not torch.equal(values, v), (
-        "the new ones came back as they went in: what comes back is what the codes stand for, for the new ones too"
-    )
-    for name, back, codes, scales in (
-        ("keys", keys, cache.keys, cache.key_scales),
-        ("values", values, cache.values, cache.value_scales),
-    ):
-        expected = codes[0][:, :, :2].double() * scales[0][:, :, :2].double()
-        assert torch.equal(back, expected), f"{name}: what comes back is not code · scale of what is stored"
-
-
-@pytest.mark.exercise("Int8KVCache.update")
-def test_update_of_an_int8_cache_chooses_codes_for_the_scales_as_stored(impl):
-    # 127.457 / 127 is 1.0036, stored as 1, by which 100.6 gets code 101; by 1.0036 it would be 100.
-    cache = impl.Int8KVCache(tiny_config(), B, 8, torch.float64)
-    k = torch.tensor([127.457, 100.6, 50.0, -3.0, 0.0, 0.2], dtype=torch.float64).expand(B, K, 1, H)
-    cache.update(0, k, -k)
-    codes = cache.keys[0][0, 0, 0].tolist()
-    assert codes[1] != 100, "codes belong to the scale before it was stored: quantize(…, scale_dtype=SCALE_DTYPE)"
-    assert codes == [127, 101, 50, -3, 0, 0], f"codes {codes}, not [127, 101, 50, -3, 0, 0] of scale 1"
 
 
 @pytest.mark.exercise("Int8KVCache.update")

@@ -49,9 +49,10 @@ _PLANTED = [
     (
         "a scale of the group's columns",
         _GROUP_SCALES,
-        "scales = absmax_scales(groups.transpose(-1, -2), bits)[..., : groups.shape[-2], :]",
+        "by_column = group_size and groups.shape[-1] == groups.shape[-2]\n"
+        "    scales = absmax_scales(groups.transpose(-1, -2) if by_column else groups, bits)",
         _GROUPS,
-        "each is the group's largest absolute value over 7",
+        "a group is made of neighbours",
     ),
     (
         "codes chosen for another scale than the stored one",
@@ -173,7 +174,13 @@ _PLANTED = [
         "test_dequantize_gives_each_row_its_scale",
         "row 1 has the scale of row 0",
     ),
-    ("the scale of the wrong group", _PRODUCT, "codes * scales.repeat(1, D // G)", _BACK_GROUPS, "the wrong group"),
+    (
+        "the scale of the wrong group",
+        _PRODUCT,
+        "codes * scales.repeat(*[1] * (scales.ndim - 1), D // G)",
+        _BACK_GROUPS,
+        "the wrong group",
+    ),
     (
         "the first scale of a row for all its groups",
         _PRODUCT,

@@ -4,58 +4,105 @@ import pytest
 import torch
 from by_hand import close, name_the_mistake, random
 from refusal import assert_refuses
-from rounding_by_hand import LARGEST, rounded
+from rounding_by_hand import LARGEST, correlated_inputs, error_of, nearest, restored, rounded
 
 from nanolm.quantization import awq
 
-
-def correlated_inputs(n=512, D=48, seed=0):
-    """Inputs as layers meet them: a few common causes, a little noise, and some channels much larger than others."""
-    causes, mix = random(n, 12, seed=seed), random(12, D, seed=seed + 1)
-    size = torch.exp(random(D, seed=seed + 2))
-    return (causes @ mix + 0.3 * random(n, D, seed=seed + 3)) * size
-
-
-def restored(codes, scales):
-    """Code · scale, each scale for as many neighbours as fall to it."""
-    return codes.double() * scales.double().repeat_interleave(codes.shape[1] // scales.shape[1], dim=1)
-
-
-def error_of(weights, approximation, inputs):
-    """Root of the summed squares of what the outputs move, relative to the outputs."""
-    return (((inputs @ (weights - approximation).T) ** 2).sum() / ((inputs @ weights.T) ** 2).sum()).sqrt().item()
-
-
-# --- channel_scales --------------------------------------------------------------------------------------------------
+# --- channel_scales ----------------------------------------------------------------------------------------------
 
 
 def channel_scales_grid(weights, inputs, bits, group_size=None):
     """All 21 candidates: (error of the outputs, channel scales), by α."""
-    m = inputs.abs().mean(dim=0)
-    grid = []
-    for step in range(21):
-        c = m ** (step / 20)
-        c = c / (c.max() * c.min()) ** 0.5
-        grid.append((error_of(weights, rounded(weights * c, bits, group_size) / c, inputs), c))
-    return grid
+    return [(moved(weights, inputs, bits, group_size, c), c) for c in candidates(inputs.abs().mean(dim=0))]
+
+
+def candidates(m):
+    """m^α for α = 0, 1/20, …, 1, divided by √(largest · smallest); what is 0 counts as a thousandth of the largest."""
+    m = m.clamp(min=m.max() / 1000)
+    powers = [m ** (step / 20) for step in range(21)]
+    return [c / (c.max() * c.min()) ** 0.5 for c in powers]
+
+
+def moved(weights, inputs, bits, group_size, c):
+    return error_of(weights, rounded(weights * c, bits, group_size) / c, inputs)
+
+
+def case_with_its_best(at, bits, group_size=None, power=0.0):
+    """Weights, inputs and their grid, drawn anew until the best α is one of `at`, and clearly so: no order of adding
+    up decides it.
+
+    Args:
+        power: how much smaller the weights of large inputs are; at 1.5 nearly every draw has its best at α = 1.
+    """
+    for seed in range(0, 2000, 10):
+        weights, inputs = random(16, 48, seed=seed), correlated_inputs(n=96, seed=seed + 1)
+        weights = weights / inputs.abs().mean(0) ** power
+        grid = channel_scales_grid(weights, inputs, bits, group_size)
+        errors = [error for error, _ in grid]
+        first, second = sorted(errors)[:2]
+        if errors.index(first) in at and first < (1 - 1e-6) * second:
+            return weights, inputs, grid
+    raise AssertionError("no draw of 200 had its best α where it is asked for")
 
 
 @pytest.mark.exercise("channel_scales")
 @pytest.mark.parametrize(("bits", "group_size"), [(4, None), (3, None), (3, 16)])
 def test_channel_scales_are_those_with_the_smallest_output_error(impl, bits, group_size):
-    weights, inputs = random(32, 48), correlated_inputs()
+    weights, inputs, grid = case_with_its_best(range(2, 19), bits, group_size)
     actual = impl.channel_scales(weights, inputs, bits, group_size)
-    grid = channel_scales_grid(weights, inputs, bits, group_size)
+    assert isinstance(actual, torch.Tensor), f"a tensor comes back, not a {type(actual).__name__}"
+    assert actual.shape == (48,), f"shape {tuple(actual.shape)}, not (D,) = (48,): one for each column"
     best = min(error for error, _ in grid)
-    assert grid[0][0] > best < grid[20][0], "the case must have its best α inside the grid"
-    right = next(c for error, c in grid if error == best)
-    suspects = {
-        "channel scales are upside down: large inputs get large ones": 1 / right,
-        "α = 1 is not the best here: compare the errors of the outputs": grid[20][1],
-        "α = 0 is plain rounding: try the others too": grid[0][1],
+    alpha = next(step for step, (error, _) in enumerate(grid) if error == best)
+    right, m = grid[alpha][1], inputs.abs().mean(dim=0)
+    wrong_sizes = {
+        "m is the largest |input| of a column: it is their mean": inputs.abs().amax(dim=0),
+        "m is the root of the mean square: it is the mean of the absolute values": (inputs**2).mean(dim=0) ** 0.5,
+        "m is the mean of the inputs with their signs: take their absolute values": inputs.mean(dim=0).abs(),
     }
-    mistake = name_the_mistake(actual, suspects, "not m^α / √(largest · smallest) of the α with the least output error")
+    suspects = [
+        ("not divided by √(largest · smallest): the scales lie around 1", m ** (alpha / 20)),
+        ("divided by largest · smallest: its root is missing", right / (m.max() * m.min()) ** (alpha / 40)),
+        (
+            "c = 1 (α = 0) is plain rounding, and another α is better here. It comes out too where the error of the "
+            "weights is compared and not that of the outputs, where Ŵ is not divided by c before, and with m^-α",
+            grid[0][1],
+        ),
+        ("α = 1 is not the best here: compare the errors of the outputs, and take the least", grid[20][1]),
+        *[("channel scales are upside down: large inputs get large ones", 1 / c) for _, c in grid[1:]],
+        *[(f"that is α = {i}/20, and {alpha}/20 is better: compare all 21", c) for i, (_, c) in enumerate(grid)],
+        *[(why, c) for why, sizes in wrong_sizes.items() for c in candidates(sizes)[1:]],
+    ]
+    found = [why for why, c in suspects if close(actual, c, 1e-9)]
+    mistake = (found or ["not m^α / √(largest · smallest) of the α with the least output error"])[0]
     assert close(actual, right, 1e-9), mistake
+
+
+@pytest.mark.exercise("channel_scales")
+@pytest.mark.parametrize(("bits", "group_size"), [(4, None), (3, 16)])
+def test_channel_scales_try_every_alpha_up_to_one(impl, bits, group_size):
+    weights, inputs, grid = case_with_its_best([20], bits, group_size, power=1.5)
+    actual = impl.channel_scales(weights, inputs, bits, group_size)
+    assert not close(actual, grid[19][1], 1e-9), "α = 0.95 was taken, and α = 1 is better: 21 candidates, 1 is the last"
+    assert close(actual, grid[20][1], 1e-9), "α = 1 has the least output error here"
+
+
+@pytest.mark.exercise("channel_scales")
+def test_channel_scales_try_every_twentieth(impl):
+    for odd in ([3], [5], [7]):
+        weights, inputs, grid = case_with_its_best(odd, 3)
+        actual = impl.channel_scales(weights, inputs, 3)
+        assert close(actual, grid[odd[0]][1], 1e-9), (
+            f"α = {odd[0]}/20 has the least output error here: compare all 21 of 0, 1/20, …, 1"
+        )
+
+
+@pytest.mark.exercise("channel_scales")
+def test_channel_scales_are_the_first_among_equals(impl):
+    # Weights of zero lose nothing, whatever α.
+    actual = impl.channel_scales(torch.zeros(4, 48, dtype=torch.float64), correlated_inputs(n=96), 4)
+    ones = torch.ones(48, dtype=torch.float64)
+    assert close(actual, ones, 1e-9), "all α have the error 0: the smallest, α = 0, is taken among equals, and c is 1"
 
 
 @pytest.mark.exercise("channel_scales")
@@ -66,15 +113,31 @@ def test_channel_scales_of_inputs_of_one_size_are_one(impl):
 
 @pytest.mark.exercise("channel_scales")
 def test_channel_scales_of_dead_inputs_can_be_divided_by(impl):
-    inputs = random(64, 16, seed=1)
+    weights, inputs, _ = case_with_its_best([20], 4, power=1.5)
     inputs[:, 7] = 0
     for x in (inputs, torch.zeros_like(inputs)):
         try:
-            c = impl.channel_scales(random(4, 16), x, 3)
+            c = impl.channel_scales(weights, x, 4)
             fine = bool((c > 0).all() and torch.isfinite(c).all())
         except ValueError:  # weights divided by 0 further on
             fine = False
         assert fine, "an input that is always 0 gets channel scale 0, by which nothing can be divided: hold it above"
+    assert close(c, torch.ones(48).double(), 1e-9), "if all inputs are 0, c = 1"
+
+
+@pytest.mark.exercise("channel_scales")
+def test_channel_scales_count_a_tiny_mean_as_a_thousandth_of_the_largest(impl):
+    # The weights of input 0 are so small that it is best to enlarge them as much as α = 1 does.
+    inputs = torch.ones(8, 16, dtype=torch.float64)
+    inputs[:, 1:] = 1e-9
+    weights = torch.full((4, 16), 1.0, dtype=torch.float64)
+    weights[:, 0] = torch.tensor([0.3, 0.25, 0.2, 0.15]) / 1000
+    c = impl.channel_scales(weights, inputs, 4)
+    share = (c[1] / c[0]).item()
+    assert share == pytest.approx(1e-3, rel=1e-9), (
+        f"c of the tiny inputs is {share:.3g} of the large one's: a mean below a thousandth counts as a thousandth "
+        "(and α = 1 is the best here)"
+    )
 
 
 @pytest.mark.exercise("channel_scales")
@@ -88,17 +151,18 @@ def test_channel_scales_refuse_what_cannot_be_rounded(impl):
 # --- shrunken_scales -------------------------------------------------------------------------------------------------
 
 
-def shrunken_by_hand(weights, inputs, bits, group_size=None):
-    """Every group of every row by itself: the ratio, from 1 down to 0.5, that moves its outputs least."""
+def shrunken_by_hand(weights, inputs, bits, group_size=None, steps=range(20, 9, -1), worst=False, stored=None):
+    """Every group of every row by itself: of these 20ths of absmax the one that moves its outputs least."""
     size = group_size or weights.shape[1]
     result = torch.zeros(len(weights), weights.shape[1] // size, dtype=torch.float64)
     for row in range(len(weights)):
         for g in range(result.shape[1]):
             w, x = weights[row, g * size : (g + 1) * size], inputs[:, g * size : (g + 1) * size]
             tried = []
-            for ratio in [step / 20 for step in range(20, 9, -1)]:
-                scale = w.abs().max() / LARGEST[bits] * ratio
-                tried.append((((x @ (nearest(w, scale, bits) - w)) ** 2).sum().item(), -ratio, scale))
+            for step in steps:
+                scale = (w.abs().max() / LARGEST[bits] * (step / 20)).to(stored or w.dtype).double()
+                error = ((x @ (nearest(w, scale, bits) - w)) ** 2).sum().item()
+                tried.append((-error if worst else error, -step, scale))
             result[row, g] = min(tried)[2]
     return result
 
@@ -107,25 +171,72 @@ def shrunken_by_hand(weights, inputs, bits, group_size=None):
 @pytest.mark.parametrize(("bits", "group_size"), [(3, None), (4, 16), (2, 12)])
 def test_shrunken_scales_are_the_best_of_eleven_for_each_group(impl, bits, group_size):
     weights, inputs = random(6, 48), correlated_inputs()
-    actual = impl.shrunken_scales(weights, inputs, bits, group_size)
+    case = weights, inputs, bits, group_size
+    actual = impl.shrunken_scales(*case)
+    assert isinstance(actual, torch.Tensor), f"a tensor comes back, not a {type(actual).__name__}"
     absmax = weights.view(6, -1, group_size or 48).abs().amax(-1) / LARGEST[bits]
     assert actual.shape == absmax.shape, f"shape {tuple(actual.shape)}: one scale for each group of each row"
     assert not close(actual, absmax, 1e-9), "these are the absmax scales: some groups do better with smaller ones"
-    blind = shrunken_by_hand(weights, torch.eye(48, dtype=torch.float64), bits, group_size)
-    assert not close(actual, blind, 1e-9), "the least error of the *weights* was taken: weigh it by the inputs"
     expected = shrunken_by_hand(weights, inputs, bits, group_size)
-    shared = len(set((actual / absmax * 20).round().int().flatten().tolist())) == 1
-    assert not shared, "all groups were shrunken by the same ratio: each has its own best"
-    assert close(actual, expected, 1e-9), f"in 20ths of absmax {(actual / absmax * 20).round().tolist()}"
+    suspects = {
+        "the least error of the *weights* was taken: weigh it by the inputs": shrunken_by_hand(
+            weights, torch.eye(48, dtype=torch.float64), bits, group_size
+        ),
+        "the ratios end above 0.5: eleven are tried, 1, 0.95, …, 0.5": shrunken_by_hand(*case, range(20, 10, -1)),
+        "only every second ratio was tried: eleven are, 1, 0.95, …, 0.5": shrunken_by_hand(*case, range(20, 9, -2)),
+        "ratios below 0.5 were tried: eleven are, 1, 0.95, …, 0.5": shrunken_by_hand(*case, range(20, 0, -1)),
+        "the ratio with the *largest* error was taken": shrunken_by_hand(*case, worst=True),
+        "the inputs' signs cancel: square the outputs before they are summed": shrunken_by_hand(
+            weights, inputs.sum(0, keepdim=True), bits, group_size
+        ),
+    }
+    mistake = name_the_mistake(actual, suspects, "")
+    assert not mistake or close(actual, expected, 1e-9), mistake
+    twentieths = (actual / absmax * 20).round().int().flatten()
+    assert len(set(twentieths.tolist())) > 1, "all groups were shrunken by the same ratio: each has its own best"
+    best = (expected / absmax * 20).round().int().flatten()
+    assert close(actual, expected, 1e-9), f"shrunken to {twentieths.tolist()} twentieths; best are {best.tolist()}"
+
+
+@pytest.mark.exercise("shrunken_scales")
+def test_shrunken_scales_go_down_to_one_half_and_no_further(impl):
+    # One weight of 10 that is hardly read among 24 of 1: q = 3, and absmax 10/3 rounds the ones to 0. Half of it, 5/3,
+    # rounds them to 1.67; a fifth of it would fit them, and is not tried.
+    weights = torch.ones(1, 24, dtype=torch.float64)
+    weights[0, 0] = 10
+    inputs = torch.eye(24, dtype=torch.float64)
+    inputs[0, 0] = 1e-3
+    actual = (impl.shrunken_scales(weights, inputs, 3) / (10 / 3)).item()
+    assert actual >= 0.49, f"shrunken to {actual:.2f} of absmax: the smallest that is tried is 0.5"
+    assert actual < 0.54, f"shrunken to {actual:.2f} of absmax, and 0.5, the last of eleven, is better"
+    assert actual == pytest.approx(0.5), f"shrunken to {actual:.3f} of absmax, not to 0.5"
+
+
+@pytest.mark.exercise("shrunken_scales")
+def test_shrunken_scales_compare_scales_as_they_are_stored(impl):
+    for seed in range(0, 1000, 10):  # until there is a group in which it matters
+        case = random(8, 48, seed=seed), correlated_inputs(n=96, seed=seed + 1), 3, 12
+        late, expected = shrunken_by_hand(*case).bfloat16(), shrunken_by_hand(*case, stored=torch.bfloat16).bfloat16()
+        if not torch.equal(late, expected):
+            break
+    actual = impl.shrunken_scales(*case, torch.bfloat16)
+    assert actual.dtype == torch.bfloat16, f"scales are asked for in bfloat16 and come as {actual.dtype}"
+    assert not torch.equal(actual, late), "rounded to their dtype after they were compared: round each one before"
+    assert torch.equal(actual, expected), "not the best of eleven as they are stored"
 
 
 @pytest.mark.exercise("shrunken_scales")
 def test_shrunken_scales_stay_at_absmax_where_that_is_best(impl):
     # Whole multiples of 0.5 up to 7 · 0.5: nothing is lost with the absmax scale at 4 bits.
     weights = torch.arange(-7, 9, dtype=torch.float64).clamp(max=7)[None] / 2
-    assert close(impl.shrunken_scales(weights, random(64, 16), 4), torch.tensor([[0.5]], dtype=torch.float64))
+    actual = impl.shrunken_scales(weights, random(64, 16), 4)
+    half = torch.tensor([[0.5]], dtype=torch.float64)
+    assert close(actual, half), f"{actual.tolist()}, not [[0.5]]: nothing is lost with the absmax scale, so it stays"
     zeros = impl.shrunken_scales(torch.zeros(2, 16), random(64, 16), 4)
-    assert close(zeros.double(), torch.ones(2, 1).double()), "zeros lose nothing with scale 1, the first that is tried"
+    assert close(zeros.double(), torch.ones(2, 1).double()), (
+        f"{zeros.flatten().tolist()} for rows of zeros, which lose nothing with any scale: the *larger* among "
+        "equals is taken, here absmax's 1"
+    )
 
 
 @pytest.mark.exercise("shrunken_scales")

@@ -5,31 +5,11 @@ import copy
 import pytest
 import torch
 from by_hand import random
-from rounding_by_hand import rounded
+from rounding_by_hand import correlated_inputs, error_of, rounded
 from tiny_models import tiny_model, tokens_of
 
 from nanolm.model import quantize_calibrated, quantize_model
 from nanolm.quantization import awq_linear, gptq_linear, output_error
-
-
-def correlated_inputs(n=512, D=48, seed=0):
-    """Inputs as layers meet them: a few common causes, a little noise, and some channels much larger than others."""
-    causes, mix = random(n, 12, seed=seed), random(12, D, seed=seed + 1)
-    size = torch.exp(random(D, seed=seed + 2))
-    return (causes @ mix + 0.3 * random(n, D, seed=seed + 3)) * size
-
-
-def restored(codes, scales):
-    """Code · scale, each scale for as many neighbours as fall to it."""
-    return codes.double() * scales.double().repeat_interleave(codes.shape[1] // scales.shape[1], dim=1)
-
-
-def error_of(weights, approximation, inputs):
-    """Root of the summed squares of what the outputs move, relative to the outputs."""
-    return (((inputs @ (weights - approximation).T) ** 2).sum() / ((inputs @ weights.T) ** 2).sum()).sqrt().item()
-
-
-# --- layers and models -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", [gptq_linear, awq_linear])

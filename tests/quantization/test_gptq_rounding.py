@@ -29,7 +29,16 @@ def test_output_error_weighs_each_column_by_its_inputs(impl):
     for mistake, result in mistakes.items():
         assert actual != pytest.approx(result, abs=1e-9), f"{actual:.4f}, not √1 / √58: {mistake}"
     assert actual == pytest.approx((1 / 58) ** 0.5, abs=1e-6), f"{actual}, not √1 / √58"
-    assert actual == pytest.approx((1 / 58) ** 0.5, abs=1e-12), f"{actual!r}: take the products in float64"
+
+
+@pytest.mark.exercise("output_error")
+def test_output_error_is_taken_in_float64(impl):
+    weights, inputs = random(4, 24).float(), random(96, 24, seed=1).float()
+    approximation = rounded(weights.double(), 4).float()
+    actual = impl.output_error(weights, approximation, inputs)
+    expected = error_of(weights.double(), approximation.double(), inputs.double())
+    assert actual == pytest.approx(expected, rel=1e-4), f"{actual}, not ‖X(W - Ŵ)ᵀ‖ / ‖XWᵀ‖ = {expected}"
+    assert actual == pytest.approx(expected, rel=1e-11), f"{actual!r}, not {expected!r}: take everything in float64"
 
 
 @pytest.mark.exercise("output_error")
@@ -107,8 +116,8 @@ def test_inverse_factor_of_zeros_is_the_identity(impl):
 
 @pytest.mark.exercise("inverse_factor")
 def test_inverse_factor_works_in_float64_whatever_its_inputs_are(impl):
-    # Two inputs that differ by 1/1024 and little damping: XᵀX needs more digits than float32 has.
-    inputs = torch.tensor([[1.0, 1.0 + 2**-10]], dtype=torch.float32)
+    # (1 + 2^-13)² = 1 + 2^-12 + 2^-26 needs more digits than float32 has, and with so little damping they count.
+    inputs = torch.tensor([[1.0, 1.0 + 2**-13]], dtype=torch.float32)
     with errors_mean("take the products in float64: float32 has too few digits", RuntimeError):
         actual = impl.inverse_factor(inputs, 1e-7).double()
     exact = inputs.double().T @ inputs.double()
@@ -151,13 +160,13 @@ def gptq_by_least_squares(weights, inputs, bits, group_size=None, damping=0.01):
 
 
 def gptq_with_a_mistake(
-    weights, inputs, bits, of=torch.linalg.inv, upper=True, sign=1, power=1, only_next=False, damping=0.01
+    weights, inputs, bits, of=torch.linalg.inv, upper=True, sign=1, power=1, only_next=False, damping=0.01, cut=False
 ):
     """What comes out with the factor of another matrix, the lower factor, the wrong sign, or without the division."""
     U = torch.linalg.cholesky(of(damped(inputs, damping)), upper=upper)
     now, result, step = weights.clone(), weights.clone(), weights.abs().amax(1) / LARGEST[bits]
     for j in range(weights.shape[1]):
-        result[:, j] = nearest(now[:, j], step, bits)
+        result[:, j] = (now[:, j] / step).trunc() * step if cut else nearest(now[:, j], step, bits)
         off = (now[:, j] - result[:, j]) / U[j, j] ** power
         left = slice(j + 1, j + 2) if only_next else slice(j + 1, None)
         now[:, left] -= sign * torch.outer(off, U[j, left])
@@ -180,6 +189,7 @@ def test_gptq_equals_solving_for_the_columns_left_at_every_step(impl, bits):
         "U is the lower factor: its rows right of the diagonal are 0": gptq_with_a_mistake(*case, upper=False),
         "the next column alone took the error over: all columns left do": gptq_with_a_mistake(*case, only_next=True),
         "the error is divided by U[j, j] squared": gptq_with_a_mistake(*case, power=2),
+        "columns are cut off to codes: round to the nearest": gptq_with_a_mistake(*case, cut=True),
         "damping is not used: M has none": gptq_with_a_mistake(*case, damping=1e-12),
     }
     mistake = name_the_mistake(actual, suspects, "the columns left are not moved to where the outputs change least")

@@ -20,7 +20,9 @@ def test_plain_matmul_multiplies_by_the_weights_that_the_codes_stand_for(impl, b
     codes, scales, meant = weights_of(5, 24, bits, group_size)
     x = random(2, 3, 24, seed=1)
     how = "not packed" if bits == 8 else "packed, for unpack_bits(block, bits)"
-    with errors_mean(f"codes of {bits} bits are {how}", RuntimeError, ValueError, IndexError):
+    with errors_mean(
+        f"codes of {bits} bits are {how}, and weights take x's dtype", RuntimeError, ValueError, IndexError
+    ):
         actual = impl.plain_matmul(x, codes, scales, bits)
     assert isinstance(actual, torch.Tensor), f"a tensor comes back, not a {type(actual).__name__}"
     assert actual.dtype == x.dtype, f"x is {x.dtype} and the result {actual.dtype}: the weights take x's dtype"
@@ -37,7 +39,7 @@ def test_plain_matmul_multiplies_by_the_weights_that_the_codes_stand_for(impl, b
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_plain_matmul_answers_in_the_number_type_of_its_input(impl, dtype):
     codes, scales, _ = weights_of(4, 8, 4)
-    with errors_mean(f"x is {dtype} and the weights are not: they take x's dtype", RuntimeError):
+    with errors_mean(f"x is {dtype}, and weights take x's dtype", RuntimeError):
         actual = impl.plain_matmul(random(1, 8).to(dtype), codes, scales, 4)
     assert actual.dtype == dtype, f"x is {dtype}, and so is the result; this is {actual.dtype}"
 
