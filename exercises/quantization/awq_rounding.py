@@ -51,7 +51,8 @@ def shrunken_scales(
     is the least ‖X(W - Ŵ)ᵀ‖ with this group's columns and inputs alone, the larger scale among equals.
 
     Args:
-        scale_dtype: scales are rounded to this dtype before they are compared; None keeps that of absmax_scales.
+        scale_dtype: scales are rounded to this dtype before they are compared, and come in it; None keeps that of
+            absmax_scales.
 
     Raises:
         ValueError: what `quantize` refuses, or inputs that are not (n, D).

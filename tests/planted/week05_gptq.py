@@ -160,7 +160,7 @@ _PLANTED = [
         "    U, W = inverse_factor(inputs, damping), weights.double().clone()\n"
         "    U, W = torch.linalg.cholesky(U.T @ U), weights",
         _SOLVED,
-        "U is the lower factor",
+        "with the lower ",
     ),
     (
         "the factor of M in place of its inverse's",

@@ -100,7 +100,7 @@ _CACHE = [
         "one cache scale for all heads",
         _QUANTIZE,
         "(lambda s: ((new / s).round().clamp(-127, 127).char(), s.expand(*new.shape[:3], 1).to(SCALE_DTYPE)))"
-        "(new.abs().amax() / 127)",
+        "((new.abs().amax() / 127).to(SCALE_DTYPE))",
         _SCALES,
         "drowns the small ones",
     ),

@@ -73,8 +73,8 @@ _PLANTED = [
         "codes cut off in quantize",
         _RETURN,
         "return (groups / scales).to(torch.int8).flatten(-2), scales.squeeze(-1)",
-        "test_quantize_is_off_by_at_most_half_a_scale",
-        "more than 0.5",
+        "test_quantize_gives_the_int4_codes_of_the_worked_examples",
+        "was cut off to 2",
     ),
     (
         "groups that do not fill the row padded",

@@ -32,16 +32,6 @@ def test_output_error_weighs_each_column_by_its_inputs(impl):
 
 
 @pytest.mark.exercise("output_error")
-def test_output_error_is_taken_in_float64(impl):
-    weights, inputs = random(4, 24).float(), random(96, 24, seed=1).float()
-    approximation = rounded(weights.double(), 4).float()
-    actual = impl.output_error(weights, approximation, inputs)
-    expected = error_of(weights.double(), approximation.double(), inputs.double())
-    assert actual == pytest.approx(expected, rel=1e-4), f"{actual}, not ‖X(W - Ŵ)ᵀ‖ / ‖XWᵀ‖ = {expected}"
-    assert actual == pytest.approx(expected, rel=1e-11), f"{actual!r}, not {expected!r}: take everything in float64"
-
-
-@pytest.mark.exercise("output_error")
 def test_output_error_of_a_column_that_is_never_used_is_zero(impl):
     weights, inputs = random(3, 4), random(20, 4, seed=1)
     inputs[:, 2] = 0
@@ -60,6 +50,16 @@ def test_output_error_equals_its_definition(impl):
     cancelling = ((inputs @ (weights - approximation).T).sum() / (inputs @ weights.T).norm()).abs().item()
     assert actual != pytest.approx(cancelling), "errors up and down do not cancel: square them first"
     assert actual == pytest.approx(expected), f"{actual}, not ‖X(W - Ŵ)ᵀ‖ / ‖XWᵀ‖ = {expected}"
+
+
+@pytest.mark.exercise("output_error")
+def test_output_error_is_taken_in_float64(impl):
+    weights, inputs = random(4, 24).float(), random(96, 24, seed=1).float()
+    approximation = rounded(weights.double(), 4).float()
+    actual = impl.output_error(weights, approximation, inputs)
+    expected = error_of(weights.double(), approximation.double(), inputs.double())
+    assert actual == pytest.approx(expected, rel=1e-4), f"{actual}, not ‖X(W - Ŵ)ᵀ‖ / ‖XWᵀ‖ = {expected}"
+    assert actual == pytest.approx(expected, rel=1e-11), f"{actual!r}, not {expected!r}: take everything in float64"
 
 
 @pytest.mark.exercise("output_error")
@@ -160,10 +160,10 @@ def gptq_by_least_squares(weights, inputs, bits, group_size=None, damping=0.01):
 
 
 def gptq_with_a_mistake(
-    weights, inputs, bits, of=torch.linalg.inv, upper=True, sign=1, power=1, only_next=False, damping=0.01, cut=False
+    weights, inputs, bits, of=torch.linalg.inv, sign=1, power=1, only_next=False, damping=0.01, cut=False
 ):
     """What comes out with the factor of another matrix, the lower factor, the wrong sign, or without the division."""
-    U = torch.linalg.cholesky(of(damped(inputs, damping)), upper=upper)
+    U = torch.linalg.cholesky(of(damped(inputs, damping)), upper=True)
     now, result, step = weights.clone(), weights.clone(), weights.abs().amax(1) / LARGEST[bits]
     for j in range(weights.shape[1]):
         result[:, j] = (now[:, j] / step).trunc() * step if cut else nearest(now[:, j], step, bits)
@@ -182,11 +182,11 @@ def test_gptq_equals_solving_for_the_columns_left_at_every_step(impl, bits):
     assert scales.shape == (6, 1), f"scales of shape {tuple(scales.shape)}: one a row without groups, (6, 1)"
     actual, case = restored(codes, scales), (weights, inputs, bits)
     suspects = {
-        "that is plain rounding: the error of a column must move the columns after it": rounded(weights, bits),
+        "that is plain rounding: the error of a column must move the columns after it (and does not with the lower "
+        "factor, whose rows are 0 right of the diagonal)": rounded(weights, bits),
         "errors are added: take them *out* of the columns left": gptq_with_a_mistake(*case, sign=-1),
         "the error is not divided by U[j, j]": gptq_with_a_mistake(*case, power=0),
         "U is the factor of M: it must be that of M's inverse": gptq_with_a_mistake(*case, of=torch.clone),
-        "U is the lower factor: its rows right of the diagonal are 0": gptq_with_a_mistake(*case, upper=False),
         "the next column alone took the error over: all columns left do": gptq_with_a_mistake(*case, only_next=True),
         "the error is divided by U[j, j] squared": gptq_with_a_mistake(*case, power=2),
         "columns are cut off to codes: round to the nearest": gptq_with_a_mistake(*case, cut=True),

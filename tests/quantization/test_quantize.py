@@ -52,6 +52,7 @@ def test_quantize_gives_the_int4_codes_of_the_worked_examples(impl):
     # 1.27 / 7 = 0.181; 0.5 / 0.181 = 2.76 and 0.02 / 0.181 = 0.11.
     codes, scales = impl.quantize(vector(0.5, -1.27, 0.02), 4)
     assert close(scales, vector(0.1814), 1e-4), f"scale {scales.tolist()}, not 0.181 = 1.27 / 7 (levels are -7 … 7)"
+    assert codes.tolist() != [2, -7, 0], "0.5 / 0.181 = 2.76 was cut off to 2: a code is the nearest whole number"
     assert codes.tolist() == [3, -7, 0], f"codes {codes.tolist()}, not [3, -7, 0]"
     codes, scales = impl.quantize(vector(0.7, -0.23, 0.04, 0.38), 4)
     assert close(scales, vector(0.1)) and codes.tolist() == [7, -2, 0, 4], f"{codes.tolist()}, scale {scales.tolist()}"

@@ -105,8 +105,7 @@ SENTENCES = {
     "channel_scales": {
         "Return what each column": "channel scales of the best α upside down",
         "Column j is multiplied by c[j]": "channel scales left in Ŵ",
-        "The outputs stay the same": "- explains what it is for",
-        "c is": "the largest input of a channel",
+        "The outputs stay the same": "the largest input of a channel",
         "α = 0 makes c = 1.": "the last α among equals",
         "A mean below a thousandth": "a smallest mean of its own",
         "ValueError: what": "inputs of another width taken",
@@ -116,7 +115,6 @@ SENTENCES = {
         "A smaller scale cuts": "- explains why",
         "Best is the least": "scales shrunken without a look at the inputs",
         "scale_dtype: scales are rounded": "scales stored after they were compared",
-        "None keeps that": "shrunken scales in 16 bits always",
         "ValueError: what": "groups of shrunken scales that do not divide",
     },
 }

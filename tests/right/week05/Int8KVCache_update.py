@@ -13,6 +13,7 @@ class Int8KVCache(KVCache):
         values = dequantize(self.values[layer][:, :, :end], self.value_scales[layer][:, :, :end])
         return keys.to(self.dtype), values.to(self.dtype)
 
+
 # %% a method of its own for one of the two
 class Int8KVCache(KVCache):
     def _through_codes(self, new, codes, scales, places, end):
@@ -26,6 +27,7 @@ class Int8KVCache(KVCache):
             self._through_codes(k, self.keys[layer], self.key_scales[layer], places, end),
             self._through_codes(v, self.values[layer], self.value_scales[layer], places, end),
         )
+
 
 # %% index_put_ and a product by hand, a list returned
 class Int8KVCache(KVCache):
@@ -42,6 +44,7 @@ class Int8KVCache(KVCache):
             scales[places] = s
             back.append((codes[:, :, :end].float() * scales[:, :, :end].float()).to(self.dtype))
         return back
+
 
 # %% keys and values in one piece
 class Int8KVCache(KVCache):

@@ -8,11 +8,13 @@ def absmax_scales(weights, bits):
     scales[scales == 0] = 1.0
     return scales
 
+
 # %% the infinity norm
 def absmax_scales(weights, bits):
     check_finite(weights)
     norm = torch.linalg.vector_norm(at_least_float32(weights), ord=float("inf"), dim=-1, keepdim=True)
     return (norm / largest_code(bits)).masked_fill(norm == 0, 1)
+
 
 # %% a loop over rows in plain Python
 def absmax_scales(weights, bits):
@@ -29,6 +31,7 @@ def absmax_scales(weights, bits):
             scales[i, 0] = largest / q
     return scales.reshape(*w.shape[:-1], 1)
 
+
 # %% NumPy inside
 import numpy as np
 
@@ -40,6 +43,7 @@ def absmax_scales(weights, bits):
         raise ValueError("weights: NaN or infinite numbers")
     largest = np.abs(w).max(axis=-1, keepdims=True)
     return torch.from_numpy(np.where(largest == 0, 1, largest / q).astype(w.dtype))
+
 
 # %% sorted by size, and a helper with a name that the engine has
 def check_finite(x):

@@ -5,6 +5,7 @@ def bits_per_weight(bits, group_size, scale_bits=16):
     require_count(0, scale_bits=scale_bits)
     return (group_size * bits + scale_bits) / group_size
 
+
 # %% own refusals, one after the other
 def is_whole(x):
     return not isinstance(x, bool) and x == int(x)
@@ -19,6 +20,7 @@ def bits_per_weight(bits, group_size, scale_bits=16):
         raise ValueError("scale_bits must be 0 or more")
     return bits + scale_bits / group_size
 
+
 # %% an exact fraction
 from fractions import Fraction
 
@@ -28,6 +30,7 @@ def bits_per_weight(bits, group_size, scale_bits=16):
     require_count(1, group_size=group_size)
     require_count(0, scale_bits=scale_bits)
     return float(bits + Fraction(int(scale_bits), int(group_size)))
+
 
 # %% added up weight by weight
 def bits_per_weight(bits, group_size, scale_bits=16):

@@ -24,6 +24,7 @@ def channel_scales(weights, inputs, bits, group_size=None):
             best, least = c, error
     return best
 
+
 # %% logarithms
 def channel_scales(weights, inputs, bits, group_size=None):
     check_inputs(weights, inputs)
@@ -38,6 +39,7 @@ def channel_scales(weights, inputs, bits, group_size=None):
         codes, scales = quantize(weights * c, bits, group_size)
         errors.append((X @ (dequantize(codes, scales) / c - weights).double().T).pow(2).sum().item())
     return tried[errors.index(min(errors))]
+
 
 # %% one stack of all candidates
 def channel_scales(weights, inputs, bits, group_size=None):
@@ -54,6 +56,7 @@ def channel_scales(weights, inputs, bits, group_size=None):
     read = dequantize(*quantize(enlarged, bits, group_size)) / c[:, None]
     moved = torch.einsum("nd,aod->ano", X, (read - weights).double()).flatten(1).norm(dim=1)
     return c[moved.argmin()]
+
 
 # %% NumPy inside
 import numpy as np

@@ -3,9 +3,12 @@ def dequantize(codes, scales):
     D, G = codes.shape[-1], scales.shape[-1]
     if G == 0 or D % G != 0:
         raise ValueError(f"{G} scales for {D} codes")
-    return codes.float() * scales.float().repeat_interleave(D // G, dim=-1) if scales.dtype != torch.float64 else (
-        codes.double() * scales.repeat_interleave(D // G, dim=-1)
+    return (
+        codes.float() * scales.float().repeat_interleave(D // G, dim=-1)
+        if scales.dtype != torch.float64
+        else (codes.double() * scales.repeat_interleave(D // G, dim=-1))
     )
+
 
 # %% views and a batch of outer sizes
 def dequantize(codes, scales):
@@ -16,6 +19,7 @@ def dequantize(codes, scales):
     groups = codes.to(s.dtype).reshape(*codes.shape[:-1], G, D // G)
     return (groups * s[..., None]).reshape(codes.shape)
 
+
 # %% a loop over groups
 def dequantize(codes, scales):
     D, G = codes.shape[-1], scales.shape[-1]
@@ -24,6 +28,7 @@ def dequantize(codes, scales):
     size, scales = D // G, at_least_float32(scales)
     parts = [codes[..., g * size : (g + 1) * size].to(scales.dtype) * scales[..., g : g + 1] for g in range(G)]
     return torch.cat(parts, dim=-1)
+
 
 # %% NumPy inside
 import numpy as np
@@ -35,6 +40,7 @@ def dequantize(codes, scales):
         raise ValueError("scales: as many as divide the codes of a row")
     s = np.repeat(at_least_float32(scales).numpy(), D // G, axis=-1)
     return torch.from_numpy(codes.numpy().astype(s.dtype) * s)
+
 
 # %% einsum, rows flattened
 def dequantize(codes, scales):

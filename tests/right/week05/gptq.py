@@ -19,6 +19,7 @@ def gptq(weights, inputs, bits, group_size=None, damping=0.01, scale_dtype=None)
             W[:, j + 1 :] = W[:, j + 1 :] - off @ U[j : j + 1, j + 1 :]
     return torch.cat(all_codes, dim=1), torch.cat(all_scales, dim=1)
 
+
 # %% the columns left as a smaller matrix each time
 def gptq(weights, inputs, bits, group_size=None, damping=0.01, scale_dtype=None):
     check_inputs(weights, inputs)
@@ -35,6 +36,7 @@ def gptq(weights, inputs, bits, group_size=None, damping=0.01, scale_dtype=None)
         e = first - c * scales[-1].double()
         left = left[:, 1:] - torch.outer(e[:, 0] / row[j], row[j + 1 :])
     return torch.hstack(codes), torch.hstack(scales)
+
 
 # %% least squares solved anew for each column
 def gptq(weights, inputs, bits, group_size=None, damping=0.01, scale_dtype=None):
@@ -56,6 +58,7 @@ def gptq(weights, inputs, bits, group_size=None, damping=0.01, scale_dtype=None)
         codes.append(round_to_codes(now[:, :1], scales[-1], bits))
         read[:, j] = codes[-1][:, 0].double() * scales[-1][:, 0].double()
     return torch.cat(codes, 1), torch.cat(scales, 1)
+
 
 # %% row by row with NumPy
 import numpy as np

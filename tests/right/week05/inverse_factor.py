@@ -10,6 +10,7 @@ def inverse_factor(inputs, damping=0.01):
     M = M + strength * torch.eye(len(M), dtype=M.dtype)
     return torch.linalg.cholesky(torch.linalg.inv(M)).T
 
+
 # %% a triangular solve of M turned round, without an inverse
 def inverse_factor(inputs, damping=0.01):
     if damping != damping or damping <= 0:
@@ -22,6 +23,7 @@ def inverse_factor(inputs, damping=0.01):
     C = torch.linalg.cholesky(M.flip(0, 1))
     return torch.linalg.solve_triangular(C, torch.eye(D, dtype=torch.float64), upper=False).flip(0, 1)
 
+
 # %% NumPy inside
 import numpy as np
 
@@ -33,6 +35,7 @@ def inverse_factor(inputs, damping=0.01):
     M = X.T @ X
     M[np.diag_indices_from(M)] += damping * np.diag(M).mean() or 1.0
     return torch.from_numpy(np.linalg.cholesky(np.linalg.inv(M)).T.copy())
+
 
 # %% damped by more rows of X
 def inverse_factor(inputs, damping=0.01):

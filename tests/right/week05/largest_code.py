@@ -4,6 +4,7 @@ def largest_code(bits):
         raise ValueError(f"bits is {bits!r}; whole numbers from 2 to 8 are allowed")
     return (1 << (bits - 1)) - 1
 
+
 # %% a table
 LARGEST_CODES = {2: 1, 3: 3, 4: 7, 5: 15, 6: 31, 7: 63, 8: 127}
 
@@ -13,12 +14,14 @@ def largest_code(bits):
         raise ValueError(f"there is no code of this many bits: {bits}")
     return LARGEST_CODES[bits]
 
+
 # %% recursion
 def largest_code(bits):
     require_count(2, bits=bits)
     if bits > 8:
         raise ValueError("bits must not be above 8")
     return 1 if bits == 2 else 2 * largest_code(bits - 1) + 1
+
 
 # %% half of all patterns, as NumPy's number
 import numpy as np
@@ -32,6 +35,7 @@ def largest_code(bits):
     patterns = np.int64(2) ** np.int64(bits)
     print("patterns:", patterns)
     return (patterns - 2) // 2
+
 
 # %% what torch says of numbers of a byte, shifted down
 def largest_code(bits):

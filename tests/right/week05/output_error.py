@@ -7,6 +7,7 @@ def output_error(weights, approximation, inputs):
     moved = F.linear(X, W - approximation.to(torch.float64))
     return float(torch.sqrt((moved**2).sum() / (y**2).sum()))
 
+
 # %% both outputs, subtracted after
 def output_error(weights, approximation, inputs):
     X = inputs.double()
@@ -17,6 +18,7 @@ def output_error(weights, approximation, inputs):
         raise ValueError("outputs are zero; there is nothing to compare with")
     return (torch.linalg.norm(right - wrong) / size).item()
 
+
 # %% through XᵀX
 def output_error(weights, approximation, inputs):
     X, W = inputs.double(), weights.double()
@@ -25,6 +27,7 @@ def output_error(weights, approximation, inputs):
     if size <= 0:
         raise ValueError("the outputs of these weights are 0")
     return torch.einsum("oi,ij,oj->", E, M, E).div(size).sqrt().item()
+
 
 # %% NumPy inside, position by position
 import numpy as np

@@ -10,6 +10,7 @@ def plain_matmul(x, codes, scales, bits):
         parts.append(tile_linear(x, w) if x.device.type == "cpu" else F.linear(x, w))
     return torch.cat(parts, dim=-1)
 
+
 # %% written into a result made before
 def plain_matmul(x, codes, scales, bits):
     D, out = x.shape[-1], codes.shape[0]
@@ -20,6 +21,7 @@ def plain_matmul(x, codes, scales, bits):
         w = codes[a:b] if bits == 8 else unpack_bits(codes[a:b], bits=bits)
         y[..., a:b] = tile_linear(x, dequantize(w, scales[a:b]).type_as(x))
     return y
+
 
 # %% a generator, and a helper with a name that the engine has
 def unpacked(block, bits):
@@ -36,6 +38,7 @@ def plain_matmul(x, codes, scales, bits):
     linear = tile_linear if x.is_cpu else F.linear
     return torch.cat([linear(x, dequantize(unpacked(c, bits), s).to(x.dtype)) for c, s in blocks(codes, scales, n)], -1)
 
+
 # %% recursion by halves
 def plain_matmul(x, codes, scales, bits):
     if len(codes) > 1 and len(codes) * x.shape[-1] > DECODED_AT_ONCE:
@@ -44,6 +47,7 @@ def plain_matmul(x, codes, scales, bits):
         return torch.cat((first, second), dim=-1)
     w = dequantize(codes if bits == 8 else unpack_bits(codes, bits), scales)
     return tile_linear(x, w.to(x.dtype))
+
 
 # %% one position after the other, by sums of products
 def plain_matmul(x, codes, scales, bits):

@@ -8,6 +8,7 @@ def quantization_error(weights, approximation):
         return 0.0 if off == 0 else float("inf")
     return float((off / size).sqrt())
 
+
 # %% NumPy's norm
 import numpy as np
 
@@ -18,6 +19,7 @@ def quantization_error(weights, approximation):
     w, a = weights.double().numpy().ravel(), approximation.double().numpy().ravel()
     size, off = np.linalg.norm(w), np.linalg.norm(w - a)
     return off / size if size > 0 else (np.inf if off > 0 else 0.0)
+
 
 # %% hypot of all numbers in Python
 import math
@@ -32,6 +34,7 @@ def quantization_error(weights, approximation):
         return off / math.hypot(*(w for w, _ in pairs))
     except ZeroDivisionError:
         return math.inf if off else 0.0
+
 
 # %% equal tensors first, then a dot product
 def quantization_error(weights, approximation):

@@ -11,6 +11,7 @@ def quantize(weights, bits, group_size=None, scale_dtype=None):
         scales.append(s)
     return torch.cat(codes, dim=-1), torch.cat(scales, dim=-1)
 
+
 # %% all of it by hand, without the helpers
 def quantize(weights, bits, group_size=None, scale_dtype=None):
     q = largest_code(bits)
@@ -31,6 +32,7 @@ def quantize(weights, bits, group_size=None, scale_dtype=None):
     c = torch.round(w / s.unsqueeze(-1).to(w.dtype)).clamp(-q, q).to(torch.int8)
     return c.reshape(weights.shape), s
 
+
 # %% recursion: a group is a row
 def quantize(weights, bits, group_size=None, scale_dtype=None):
     if group_size is None:
@@ -41,6 +43,7 @@ def quantize(weights, bits, group_size=None, scale_dtype=None):
     codes, scales = quantize(split_groups(weights, group_size), bits, None, scale_dtype)
     return codes.reshape(weights.shape), scales[..., 0]
 
+
 # %% a list, and scales read from a view
 def quantize(weights, bits, group_size=None, scale_dtype=None):
     groups = split_groups(weights, group_size=group_size)
@@ -49,6 +52,7 @@ def quantize(weights, bits, group_size=None, scale_dtype=None):
     stored = scales.type(scale_dtype) if scale_dtype else scales
     codes = round_to_codes(weights=groups, scales=stored, bits=bits)
     return [codes.reshape(weights.shape), stored.view(*stored.shape[:-1])]
+
 
 # %% NumPy inside
 import numpy as np

@@ -5,7 +5,9 @@ def shrunken_scales(weights, inputs, bits, group_size=None, scale_dtype=None):
     out, G, size = groups.shape
     X = inputs.double().reshape(-1, G, size)
     full = absmax_scales(groups, bits)
-    ratios = torch.tensor([step / SHRINK_STEPS for step in range(SHRINK_STEPS, SHRINK_STEPS // 2 - 1, -1)], dtype=torch.float64)
+    ratios = torch.tensor(
+        [step / SHRINK_STEPS for step in range(SHRINK_STEPS, SHRINK_STEPS // 2 - 1, -1)], dtype=torch.float64
+    )
     tried = (full * ratios).to(scale_dtype or full.dtype)  # (out, G, 11)
     errors = []
     for i in range(len(ratios)):
@@ -14,6 +16,7 @@ def shrunken_scales(weights, inputs, bits, group_size=None, scale_dtype=None):
         errors.append(torch.einsum("ngi,ogi->ogn", X, off).pow(2).sum(-1))
     best = torch.stack(errors, dim=-1).argmin(dim=-1, keepdim=True)
     return tried.gather(-1, best).squeeze(-1)
+
 
 # %% every group by itself
 def shrunken_scales(weights, inputs, bits, group_size=None, scale_dtype=None):
@@ -35,6 +38,7 @@ def shrunken_scales(weights, inputs, bits, group_size=None, scale_dtype=None):
             rows[-1].append(best[1])
     return torch.stack([torch.cat(row) for row in rows])
 
+
 # %% the best kept by a mask, smaller scales first
 def shrunken_scales(weights, inputs, bits, group_size=None, scale_dtype=None):
     check_inputs(weights, inputs)
@@ -51,6 +55,7 @@ def shrunken_scales(weights, inputs, bits, group_size=None, scale_dtype=None):
         better = error <= least
         result[better], least = s[better], torch.where(better, error, least)
     return result[..., 0]
+
 
 # %% NumPy inside
 import numpy as np

@@ -5,6 +5,7 @@ def unpack_nibbles(packed):
     codes[..., 1::2] = (packed // 16).to(torch.int8) - 8
     return codes
 
+
 # %% a loop over bytes
 def unpack_nibbles(packed):
     codes = []
@@ -13,12 +14,14 @@ def unpack_nibbles(packed):
         codes += [low - 8, high - 8]
     return torch.tensor(codes, dtype=torch.int8).reshape(*packed.shape[:-1], -1)
 
+
 # %% a table of all 256 bytes
 PAIRS = torch.tensor([[byte % 16 - 8, byte // 16 - 8] for byte in range(256)], dtype=torch.int8)
 
 
 def unpack_nibbles(packed):
     return PAIRS[packed.long()].flatten(start_dim=-2)
+
 
 # %% NumPy inside
 import numpy as np
@@ -28,6 +31,7 @@ def unpack_nibbles(packed):
     p = packed.numpy().astype(np.int16)
     both = np.stack([p % 16, p >> 4], axis=-1) - 8
     return torch.from_numpy(both.reshape(*p.shape[:-1], -1).astype(np.int8))
+
 
 # %% the general unpacking
 def unpack_nibbles(packed):
