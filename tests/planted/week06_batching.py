@@ -98,8 +98,8 @@ _PLANTED = [
         "each works a step longer than it needs",
         "request if left[request] > 0 else None",
         "request if left[request] >= 0 else None",
-        "test_simulate_continuous_batching_ends_each_request_when_a_queue_with_several_clerks_does",
-        "the requests end at",
+        "test_simulate_continuous_batching_of_4_1_1_1_in_two_slots_takes_4_steps",
+        "each works a step longer",
     ),
     (
         "slots that need no arrivals in order",
@@ -108,8 +108,8 @@ _PLANTED = [
         "    arrivals = tuple(arrivals or (0,) * len(needs))\n"
         "    waiting = deque(request for request, need in enumerate(needs) if need)\n"
         "    left = list(needs)\n",
-        "test_simulate_batching_refuses_bad_input",
-        "impossible because of arrivals",
+        "test_simulate_continuous_batching_refuses_bad_input",
+        "impossible because of needs",
     ),
     (
         "a continuous server that ends when nobody is there",

@@ -88,8 +88,8 @@ _PLANTED = [
         "    arrivals = tuple(arrivals or (0,) * len(needs))\n"
         "    waiting = deque(request for request, need in enumerate(needs) if need)\n"
         "    timeline: list[Row] = []\n",
-        "test_simulate_batching_refuses_bad_input",
-        "impossible because of arrivals",
+        "test_simulate_static_batching_refuses_bad_input",
+        "impossible because of needs",
     ),
 ]
 

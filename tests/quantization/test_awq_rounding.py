@@ -89,12 +89,11 @@ def test_channel_scales_try_every_alpha_up_to_one(impl, bits, group_size):
 
 @pytest.mark.exercise("channel_scales")
 def test_channel_scales_try_every_twentieth(impl):
-    for odd in ([3], [5], [7]):
-        weights, inputs, grid = case_with_its_best(odd, 3)
-        actual = impl.channel_scales(weights, inputs, 3)
-        assert close(actual, grid[odd[0]][1], 1e-9), (
-            f"α = {odd[0]}/20 has the least output error here: compare all 21 of 0, 1/20, …, 1"
-        )
+    weights, inputs, grid = case_with_its_best(range(1, 20, 2), 3)
+    errors = [error for error, _ in grid]
+    best = errors.index(min(errors))
+    actual = impl.channel_scales(weights, inputs, 3)
+    assert close(actual, grid[best][1], 1e-9), f"α = {best}/20 has the least output error here: compare all 21"
 
 
 @pytest.mark.exercise("channel_scales")
@@ -176,9 +175,9 @@ def test_shrunken_scales_are_the_best_of_eleven_for_each_group(impl, bits, group
     assert isinstance(actual, torch.Tensor), f"a tensor comes back, not a {type(actual).__name__}"
     absmax = weights.view(6, -1, group_size or 48).abs().amax(-1) / LARGEST[bits]
     assert actual.shape == absmax.shape, f"shape {tuple(actual.shape)}: one scale for each group of each row"
-    assert not close(actual, absmax, 1e-9), "these are the absmax scales: some groups do better with smaller ones"
     expected = shrunken_by_hand(weights, inputs, bits, group_size)
     suspects = {
+        "these are the absmax scales: some groups do better with smaller ones": absmax,
         "the least error of the *weights* was taken: weigh it by the inputs": shrunken_by_hand(
             weights, torch.eye(48, dtype=torch.float64), bits, group_size
         ),
@@ -190,10 +189,10 @@ def test_shrunken_scales_are_the_best_of_eleven_for_each_group(impl, bits, group
             weights, inputs.sum(0, keepdim=True), bits, group_size
         ),
     }
-    mistake = name_the_mistake(actual, suspects, "")
-    assert not mistake or close(actual, expected, 1e-9), mistake
     twentieths = (actual / absmax * 20).round().int().flatten()
-    assert len(set(twentieths.tolist())) > 1, "all groups were shrunken by the same ratio: each has its own best"
+    all_alike = "all groups were shrunken by the same ratio: each has its own best"
+    mistake = name_the_mistake(actual, suspects, all_alike if len(set(twentieths.tolist())) == 1 else "")
+    assert not mistake or close(actual, expected, 1e-9), mistake
     best = (expected / absmax * 20).round().int().flatten()
     assert close(actual, expected, 1e-9), f"shrunken to {twentieths.tolist()} twentieths; best are {best.tolist()}"
 

@@ -7,6 +7,8 @@ from instead import errors_mean
 from refusal import assert_refuses
 from rounding_by_hand import LARGEST, correlated_inputs, error_of, nearest, restored, rounded
 
+from course.grading import seeds
+
 # --- output_error ----------------------------------------------------------------------------------------------------
 
 
@@ -48,7 +50,7 @@ def test_output_error_equals_its_definition(impl):
     approximation = rounded(weights, 3)
     actual, expected = impl.output_error(weights, approximation, inputs), error_of(weights, approximation, inputs)
     cancelling = ((inputs @ (weights - approximation).T).sum() / (inputs @ weights.T).norm()).abs().item()
-    assert actual != pytest.approx(cancelling), "errors up and down do not cancel: square them first"
+    assert actual != pytest.approx(cancelling, rel=1e-9), "errors up and down do not cancel: square them first"
     assert actual == pytest.approx(expected), f"{actual}, not ‖X(W - Ŵ)ᵀ‖ / ‖XWᵀ‖ = {expected}"
 
 
@@ -173,6 +175,14 @@ def gptq_with_a_mistake(
     return result
 
 
+@pytest.fixture
+def the_same_inputs():
+    """Inputs that are the same in every run: in most draws GPTQ gains more than half, in a few less than a fifth."""
+    before = seeds.use(0)
+    yield
+    seeds.use(before)
+
+
 @pytest.mark.exercise("gptq")
 @pytest.mark.parametrize("bits", [4, 3])
 def test_gptq_equals_solving_for_the_columns_left_at_every_step(impl, bits):
@@ -255,6 +265,7 @@ def test_gptq_makes_up_for_the_error_that_the_stored_scale_leaves(impl):
 @pytest.mark.parametrize("bits", [4, 3])
 @pytest.mark.parametrize("group_size", [None, 16])
 @pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.usefixtures("the_same_inputs")
 def test_gptq_beats_plain_rounding_in_the_output(impl, bits, group_size, seed):
     weights, inputs = random(32, 48, seed=seed + 10), correlated_inputs(seed=seed)
     unseen = correlated_inputs(n=2048, seed=seed)[512:]  # other positions of the same text

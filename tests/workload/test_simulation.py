@@ -164,6 +164,7 @@ def test_simulate_static_batching_forms_a_batch_from_those_who_have_arrived(impl
     # 1 comes while 0 runs and waits for its end; then 1 and 2 are there; 3 comes when nothing runs.
     run = impl.simulate_static_batching([3, 1, 2, 1], 2, arrivals=[0, 1, 2, 7])
     assert rows(run) not in ("01 0- 0- 23 2-", "01 0- 0- 23 2- --"), "a request ran before it had arrived"
+    assert not rows(run).startswith("-0"), "the first slots stayed empty: a batch is in slots 0, 1, …"
     assert not rows(run).startswith("-- "), "0 waited for a full batch; the batch begins with whoever is there"
     assert not rows(run).endswith("12 -2"), "it ended before 3 had come; while nobody is there, empty steps pass"
     assert_rows(run, "0- 0- 0- 12 -2 -- -- 3-")
@@ -196,6 +197,26 @@ def test_simulate_batching_serves_first_come_first_served(impl, simulate):
     run = getattr(impl, simulate)([1, 1, 1, 1, 1], 2)
     assert rows(run) != "43 21 0-", "the last of the line was served first"
     assert_rows(run, "01 23 4-")
+
+
+@STATIC
+def test_simulate_static_batching_ends_a_request_for_nothing_when_it_arrives(impl):
+    # 0 works and 1 needs nothing: 2 is the second of the batch. 3 needs nothing when nobody else is there.
+    run = impl.simulate_static_batching([1, 0, 1, 0], 2, [0, 0, 0, 5])
+    took_a_slot = rows(run).startswith("0- 2-")
+    assert not took_a_slot, "a request that needs no step took a slot of the batch, and 2 waited for the next one"
+    assert_rows(run, "02")
+    assert run.finished_at == (1, 0, 1, 5), f"request 1 ends at 0 and request 3 at 5; all end at {run.finished_at}"
+    assert run.waited == (0, 0, 0, 0), f"nobody waits; {run.waited}"
+
+
+@CONTINUOUS
+def test_simulate_continuous_batching_ends_a_request_for_nothing_when_it_arrives(impl):
+    run = impl.simulate_continuous_batching([0, 1, 0, 1], 1, [0, 0, 1, 1])
+    assert not {"0", "2"} & set(rows(run)), "a request that needs no step takes no slot, not even for a moment"
+    assert_rows(run, "1 3")
+    assert run.finished_at == (0, 1, 1, 2), f"they end at 0, 1, 1 and 2; here at {run.finished_at}"
+    assert run.waited == (0, 0, 0, 0), f"nobody waits; {run.waited}"
 
 
 @pytest.mark.parametrize("simulate", BOTH)
@@ -274,25 +295,6 @@ def test_simulate_continuous_batching_leaves_slots_empty_that_no_request_needs(i
     assert_rows(run, "01-- 0---")
 
 
-@STATIC
-def test_simulate_static_batching_ends_a_request_for_nothing_when_it_arrives(impl):
-    # 0 works and 1 needs nothing: 2 is the second of the batch. 3 needs nothing when nobody else is there.
-    run = impl.simulate_static_batching([1, 0, 1, 0], 2, [0, 0, 0, 5])
-    assert rows(run) != "0- 2-", "a request that needs no step took a slot of the batch, and 2 waited for the next one"
-    assert_rows(run, "02")
-    assert run.finished_at == (1, 0, 1, 5), f"request 1 ends at 0 and request 3 at 5; all end at {run.finished_at}"
-    assert run.waited == (0, 0, 0, 0), f"nobody waits; {run.waited}"
-
-
-@CONTINUOUS
-def test_simulate_continuous_batching_ends_a_request_for_nothing_when_it_arrives(impl):
-    run = impl.simulate_continuous_batching([0, 1, 0, 1], 1, [0, 0, 1, 1])
-    assert not {"0", "2"} & set(rows(run)), "a request that needs no step takes no slot, not even for a moment"
-    assert_rows(run, "1 3")
-    assert run.finished_at == (0, 1, 1, 2), f"they end at 0, 1, 1 and 2; here at {run.finished_at}"
-    assert run.waited == (0, 0, 0, 0), f"nobody waits; {run.waited}"
-
-
 @pytest.mark.parametrize("simulate", BOTH)
 def test_simulate_batching_leaves_its_arguments_as_they_were(impl, simulate):
     needs, arrivals = [2, 1, 3], [0, 0, 1]
@@ -314,10 +316,16 @@ BAD_INPUT = [
 ]
 
 
-@pytest.mark.parametrize("simulate", BOTH)
+@STATIC
 @pytest.mark.parametrize(("blamed", "needs", "n_slots", "arrivals"), BAD_INPUT)
-def test_simulate_batching_refuses_bad_input(impl, simulate, blamed, needs, n_slots, arrivals):
-    assert_refuses(blamed, getattr(impl, simulate), needs, n_slots, arrivals)
+def test_simulate_static_batching_refuses_bad_input(impl, blamed, needs, n_slots, arrivals):
+    assert_refuses(blamed, impl.simulate_static_batching, needs, n_slots, arrivals)
+
+
+@CONTINUOUS
+@pytest.mark.parametrize(("blamed", "needs", "n_slots", "arrivals"), BAD_INPUT)
+def test_simulate_continuous_batching_refuses_bad_input(impl, blamed, needs, n_slots, arrivals):
+    assert_refuses(blamed, impl.simulate_continuous_batching, needs, n_slots, arrivals)
 
 
 @pytest.mark.exercise("ServingRun.utilisation")
