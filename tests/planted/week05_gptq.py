@@ -79,7 +79,7 @@ _PLANTED = [
         '    if not size:\n        raise ValueError("the outputs',
         '    if False:\n        raise ValueError("the outputs',
         "test_output_error_refuses_outputs_of_zero",
-        "impossible because of outputs",
+        "impossible because of outputs and weights and inputs",
     ),
     ("the factor of M itself", _FACTOR, "return torch.linalg.cholesky(M, upper=True)", _INVERSE, "UᵀU is M"),
     (

@@ -79,6 +79,41 @@ _PLANTED = [
         "test_waited_of_a_request_that_needs_no_step_is_nothing",
         "it waited -1 steps",
     ),
+    (
+        "the end less the arrival",
+        "return tuple(ends.get(request, arrival) for request, arrival in enumerate(self.arrivals))",
+        "return tuple(ends.get(request, arrival) - arrival for request, arrival in enumerate(self.arrivals))",
+        "test_finished_at_counts_the_step_in_which_a_request_ends",
+        "that is the latency",
+    ),
+    (
+        "the first step counted as waiting",
+        "starts.get(request, arrival) - arrival for",
+        "starts.get(request, arrival - 1) - arrival + 1 for",
+        "test_waited_counts_from_a_request_s_own_arrival",
+        "its first step was counted",
+    ),
+    (
+        "a latency of one step too many",
+        "return tuple(end - arrival for end, arrival",
+        "return tuple(end - arrival + 1 for end, arrival",
+        "test_latencies_are_what_a_request_waited_and_what_it_ran",
+        "one step too many",
+    ),
+    (
+        "a latency of the steps at work",
+        "return tuple(end - arrival for end, arrival in zip(self.finished_at, self.arrivals, strict=True))",
+        "return tuple(len(self._steps_at_work.get(i, ())) for i in range(len(self.arrivals)))",
+        "test_latencies_are_what_a_request_waited_and_what_it_ran",
+        "steps at work alone",
+    ),
+    (
+        "a latency without the pause",
+        "return tuple(end - arrival for end, arrival in zip(self.finished_at, self.arrivals, strict=True))",
+        "return tuple(wait + len(self._steps_at_work.get(i, ())) for i, wait in enumerate(self.waited))",
+        "test_latencies_are_what_a_request_waited_and_what_it_ran",
+        "without the pause between",
+    ),
 ]
 
 MISTAKES = [

@@ -346,9 +346,11 @@ def test_utilisation_is_slots_at_work_over_steps_times_slots(impl):
 @pytest.mark.exercise("ServingRun.finished_at")
 def test_finished_at_counts_the_step_in_which_a_request_ends(impl):
     # Request 1 has its last token after steps 0, 1 and 2: three steps.
-    run = impl.ServingRun(((None,), (0,), (1,)), 1, (1, 1))
+    run = impl.ServingRun(((None,), (0,), (1,)), 1, (0, 1))
     assert_a_tuple(run.finished_at)
     assert run.finished_at != (1, 2), "its last step is over when the next one begins: one more"
+    assert run.finished_at != (2, 2), "less the arrival, that is the latency; steps are counted from step 0 here"
+    assert run.finished_at != (1, 1), "the steps at work are counted; the end is the number of steps run until then"
     assert run.finished_at == (2, 3), f"request 0 ends when 2 steps have been run and 1 after 3; got {run.finished_at}"
 
 
@@ -370,9 +372,11 @@ def test_finished_at_of_a_request_that_needs_no_step_is_its_arrival(impl):
 
 @pytest.mark.exercise("ServingRun.waited")
 def test_waited_counts_from_a_request_s_own_arrival(impl):
-    run = impl.ServingRun(((None,), (0,), (1,)), 1, (1, 1))
+    run = impl.ServingRun(((None,), (0,), (None,), (1,)), 1, (1, 2))
     assert_a_tuple(run.waited)
-    assert run.waited != (1, 2), "counted from step 0, not from the arrival"
+    assert run.waited != (1, 3), "counted from step 0, not from the arrival"
+    assert run.waited != (1, 2), "its first step was counted as waiting too"
+    assert run.waited != (0, -1), "the arrival less the first step: the other way round"
     assert run.waited == (0, 1), f"request 0 starts as it arrives, 1 a step after; got {run.waited}"
 
 
@@ -388,12 +392,17 @@ def test_waited_of_a_request_that_needs_no_step_is_nothing(impl):
 
 @pytest.mark.exercise("ServingRun.latencies")
 def test_latencies_are_what_a_request_waited_and_what_it_ran(impl):
-    run = impl.ServingRun(((None,), (0,), (1,)), 1, (1, 1))
+    # Request 0 has a pause: it works at steps 1 and 4. From its arrival at 1 to its end at 5 are 4 steps.
+    run = impl.ServingRun(((None,), (0,), (1,), (None,), (0,)), 1, (1, 0))
     assert_a_tuple(run.latencies)
-    assert run.latencies != (2, 3), "counted from step 0, not from the arrival"
-    assert run.latencies != (2, 2), "the end less the wait; it is the end less the arrival"
-    assert run.latencies == (1, 2), f"from arrival to end, 1 step and 2; got {run.latencies}"
-    assert run.mean_latency == 1.5
+    assert run.latencies != (5, 3), "counted from step 0, not from the arrival"
+    assert run.latencies != (5, 1), "the end less the wait; it is the end less the arrival"
+    assert run.latencies != (5, 4), "one step too many: the end is the number of steps run, and no step more"
+    assert run.latencies != (2, 3), "what it waited before its first step and what it worked, without the pause between"
+    assert run.latencies != (2, 1), "steps at work alone; those that it waited count too"
+    assert run.latencies != (0, 2), "the wait alone; the steps at work count too"
+    assert run.latencies == (4, 3), f"from arrival to end, 4 steps and 3; got {run.latencies}"
+    assert run.mean_latency == 3.5
 
 
 def test_continuous_batching_of_the_worked_example_has_the_lower_mean_latency():

@@ -25,7 +25,7 @@ def output_error(weights, approximation, inputs):
     M, E = X.T @ X, W - approximation.double()
     size = torch.einsum("oi,ij,oj->", W, M, W)
     if size <= 0:
-        raise ValueError("the outputs of these weights are 0")
+        raise ValueError("these inputs make nothing of these numbers")
     return torch.einsum("oi,ij,oj->", E, M, E).div(size).sqrt().item()
 
 

@@ -63,7 +63,7 @@ class ServingRun:
     @property
     def latencies(self):
         work = self._steps_at_work
-        return tuple(self.waited[i] + len(work.get(i, [])) for i in range(len(self.arrivals)))
+        return tuple(work[i][-1] - arrival + 1 if i in work else 0 for i, arrival in enumerate(self.arrivals))
 
 
 # %% NumPy inside
