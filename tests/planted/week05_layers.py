@@ -153,8 +153,8 @@ _CACHE = [
         "positions counted from 0",
         _STORE,
         "T = new.shape[2]\n            codes[:, :, :T], scales[:, :, :T] = new_codes, new_scales",
-        _STORES,
-        "new ones go to length",
+        _PAST,
+        "lie at positions length",
     ),
     (
         "the past quantized again",
