@@ -61,7 +61,7 @@ def shrunken_scales(
         "exercise 5.17 shrunken_scales is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in "
         "exercises/quantization/awq_rounding.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/quantization/test_awq_rounding.py --exercise shrunken_scales"
+        "tests/quantization/test_shrunken_scales.py --exercise shrunken_scales"
     )
 
 

@@ -34,15 +34,15 @@ _PLANTED = [
         _LEAST,
         "upside down",
     ),
-    ("channel scales not searched for", _MIN, "return candidates[-1][1]", _LEAST, "α = 1 is not the best here"),
-    ("no channel scales at all", _MIN, "return candidates[0][1]", _LEAST, "is plain rounding"),
-    ("the α with the largest error", _MIN, _MIN.replace("min(", "max("), _LEAST, "take the least"),
+    ("channel scales not searched for", _MIN, "return candidates[-1][1]", _LEAST, "not all 21 were compared"),
+    ("no channel scales at all", _MIN, "return candidates[0][1]", _LEAST, "not all 21 were compared"),
+    ("the α with the largest error", _MIN, _MIN.replace("min(", "max("), _LEAST, "the largest error was taken"),
     (
         "channels by the error of the weights",
         _KEEP,
         "candidates.append(((E * E).sum().item(), c))",
         _LEAST,
-        "where the error of the weights is compared",
+        "the error of the weights was compared",
     ),
     (
         "the largest input of a channel",
@@ -78,7 +78,7 @@ _PLANTED = [
         _E,
         _E.replace(" / c - weights", " - weights"),
         _LEAST,
-        "where Ŵ is not divided by c",
+        "Ŵ was not divided by c",
     ),
     ("α up to 0.95", "in range(ALPHA_STEPS + 1)", "in range(ALPHA_STEPS)", _UP_TO_ONE, "α = 1 is better"),
     (

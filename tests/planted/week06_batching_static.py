@@ -72,7 +72,7 @@ _PLANTED = [
         "            timeline.append(at_work + empty)\n",
         "            timeline.append(at_work + empty)\n        timeline.append((None,) * n_slots)\n",
         "test_simulate_static_batching_of_4_1_1_1_in_two_slots_takes_5_steps",
-        "the slots are --",
+        "a step passed between two batches",
     ),
     (
         "empty slots first",

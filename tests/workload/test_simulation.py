@@ -97,7 +97,7 @@ def test_simulate_static_batching_of_4_1_1_1_in_two_slots_takes_5_steps(impl):
     run = impl.simulate_static_batching([4, 1, 1, 1], 2)
     assert rows(run) != "01 02 03 0-", "a slot was refilled while its batch still ran; that is continuous batching"
     assert not rows(run).startswith("32"), "the last of the line was served first"
-    assert rows(run) != "01 -- 23", "a step passed between two batches, and nobody was in it"
+    assert not rows(run).startswith("01 0- 0- 0- --"), "a step passed between two batches, and nobody was in it"
     assert run.n_steps != 2, "the batch ended with its shortest request; it runs until its longest has ended"
     assert rows(run) != "01 01 0- 0- 23", "request 1 works on after its one step; at work is who needs more than done"
     assert_rows(run, "01 0- 0- 0- 23")
