@@ -86,7 +86,7 @@ _PLANTED = [
         "in range(ALPHA_STEPS + 1)",
         "in range(0, ALPHA_STEPS + 1, 2)",
         "test_channel_scales_try_every_twentieth",
-        "compare all 21",
+        "all 21",
     ),
     (
         "the last α among equals",
