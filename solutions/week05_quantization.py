@@ -208,7 +208,7 @@ from nanolm.quantization import round_to_codes  # exercise: round_to_codes
 # minutes: 10
 # difficulty: 1
 # tested: Rounding to the nearest, which is neither cutting off nor rounding down, halves to the even neighbour, the
-#   range −q to q, scales of every shape that fits, 16-bit weights, and the refusal of bits outside 2 to 8.
+#   range −q to q, scales of every shape that fits, 16-bit weights, and the refusal of impossible bits.
 # why: Cutting off in place of rounding doubles the error, and nothing complains.
 # hint: As int8 the number 130 would be −126, and a quotient in 16 bits is too coarse. // Divide in at least float32,
 #   `round`, `clamp`, and int8 at the end.
