@@ -197,6 +197,9 @@ def test_append_allocates_a_block_when_the_last_one_is_full_and_not_earlier(impl
     for _ in range(9):
         assert table.append(1) == [], "nothing is shared here, so nothing has to be copied"
         held.append(len(table.blocks))
+    assert table.length == 9, (
+        f"9 times one more position, and the table has {table.length}: 1 more than it had, each time"
+    )
     # Positions 0-3, 4-7 and 8 of blocks of 4.
     assert held != [1, 1, 1, 2, 2, 2, 2, 3, 3], "a block was taken one position early: a full block is no reason yet"
     assert held != [1, 2, 3, 4, 5, 6, 7, 8, 9], "a block for each position: the partly filled last one is used up first"
@@ -212,7 +215,9 @@ def test_append_allocates_a_block_when_the_last_one_is_full_and_not_earlier(impl
 def test_append_of_many_positions_takes_as_many_blocks_as_they_fill(impl, length, n, blocks):
     allocator, table = table_of(impl, length)
     table.append(n)
-    assert table.length == length + n, f"{n} more positions than {length} are {length + n}; length is {table.length}"
+    assert table.length == length + n, (
+        f"{n} more than it had, {length}, are {length + n} positions; length is {table.length}"
+    )
     assert len(table.blocks) == allocator.n_used == blocks, (
         f"{length} and {n} positions in blocks of 4 need {blocks} blocks and the table has {len(table.blocks)}; the "
         "partly filled last one is used up first"
@@ -223,6 +228,7 @@ def test_append_of_many_positions_takes_as_many_blocks_as_they_fill(impl, length
 @APPEND
 def test_append_into_a_shared_block_copies_it_first(impl):
     allocator, table = table_of(impl, 6)
+    table.blocks.reverse()  # so that no block's number is its place in the table
     twin = table_of(impl, 0)[1]
     twin.allocator, twin.blocks, twin.length = allocator, list(table.blocks), 6
     for block in table.blocks:
@@ -233,6 +239,9 @@ def test_append_into_a_shared_block_copies_it_first(impl):
         "copy on write: position 6 falls into a block that another table reads too; take a block of your own for it"
     )
     assert copies != [(twin.blocks[1], shared)], "the pair is the wrong way round: (from the shared block, to your own)"
+    assert (1, 1) not in copies and (1, twin.blocks[1]) not in copies, (
+        "a pair has the numbers of blocks, not their places"
+    )
     assert (shared, twin.blocks[1]) in copies, f"the content has to be copied, from {shared} to the new block"
     assert len(copies) < 2, "one copy is enough: a full block is never written again and stays shared"
     assert twin.blocks[0] == full, "a full block is never written again and stays shared"

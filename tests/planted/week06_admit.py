@@ -130,6 +130,41 @@ _PLANTED = [
         "test_admit_without_budget_admits_nobody",
         "so nobody is admitted",
     ),
+    (
+        "one newcomer a pass",
+        "            plan.work.append(Work(request, n))\n            budget -= n\n",
+        "            plan.work.append(Work(request, n))\n            budget -= n\n            return\n",
+        _ORDER,
+        "one newcomer came in",
+    ),
+    (
+        "a preemption that forgets those before",
+        "request.n_preemptions += 1",
+        "request.n_preemptions = 1",
+        _PREEMPT,
+        "it was preempted 3 times before",
+    ),
+    (
+        "a preemption that is not counted",
+        "        request.n_preemptions += 1\n",
+        "",
+        _PREEMPT,
+        "it was preempted 3 times before",
+    ),
+    (
+        "a preempted request that the prefix cache knows still",
+        "        self.running.remove(request)\n        self._forget_blocks(request)",
+        "        self.running.remove(request)\n        request.table.release()\n        request.n_computed = 0",
+        _PREEMPT,
+        "_forget_blocks sees to all of it",
+    ),
+    (
+        "preempted and running still",
+        "        self.running.remove(request)\n        self._forget_blocks(request)",
+        "        self._forget_blocks(request)",
+        _PREEMPT,
+        "it would run without a block",
+    ),
 ]
 
 MISTAKES = [

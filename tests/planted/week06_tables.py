@@ -188,7 +188,7 @@ _PLANTED = [
         "self.length += n",
         "self.length = n",
         "test_append_of_many_positions_takes_as_many_blocks_as_they_fill",
-        "more positions than",
+        "more than it had",
     ),
     (
         "new blocks for all new positions",
@@ -209,6 +209,13 @@ _PLANTED = [
         "                    self.allocator.free(block)\n",
         _COPY,
         "one copy is enough",
+    ),
+    (
+        "places in the table copied in place of blocks",
+        "            copies.append((shared, own))",
+        "            copies.append((len(self.blocks) - 1, own))",
+        _COPY,
+        "numbers of blocks, not their places",
     ),
 ]
 
