@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prefix_by_hand import COMING, FakeBlocks, FakeHost, NaiveCache
-from refusal import assert_refuses
+from refusal import assert_is_refused, assert_refuses
 from shelf import Shelf
 
 from nanolm import paging as prefix
@@ -53,8 +53,11 @@ def test_reusable_prefix_tokens_leave_one_position_to_run(impl):
     got = impl.reusable_prefix_tokens([1, 2, 3, 4], [1, 2, 3, 4])
     assert got != 4, "the whole prompt was reused: one position must be run to get the next token's logits"
     assert got == 3
-    # Longer than the prompt: the same.
+    # Longer than the prompt: the same. And a prompt that goes on may reuse all that is cached.
     assert impl.reusable_prefix_tokens([1, 2, 3, 4, 5, 6], [1, 2, 3, 4]) == 3
+    got = impl.reusable_prefix_tokens([1, 2, 3, 4], [1, 2, 3, 4, 5])
+    assert got != 3, "all 4 cached tokens can be reused: the position that is left to run is the prompt's own fifth"
+    assert got == 4
 
 
 @pytest.mark.exercise("reusable_prefix_tokens")
@@ -75,7 +78,12 @@ def test_reusable_prefix_tokens_are_whole_multiples_of_the_granularity(impl):
 @pytest.mark.exercise("reusable_prefix_tokens")
 def test_reusable_prefix_tokens_of_nothing_are_none(impl):
     for cached, prompt in (([], [1, 2]), ([1, 2], []), ([], []), ([1], [1])):
-        assert impl.reusable_prefix_tokens(cached, prompt) == 0, f"nothing of {prompt} can be reused from {cached}"
+        try:
+            got = impl.reusable_prefix_tokens(cached, prompt)
+        except IndexError:
+            pytest.fail(f"with {cached} cached, {prompt} was read beyond an end: either text can be the shorter one")
+        assert got >= 0, f"{got} tokens of {prompt}: a prompt of no token cannot leave one, so 0"
+        assert got == 0, f"nothing of {prompt} can be reused from {cached}"
 
 
 @pytest.mark.exercise("reusable_prefix_tokens")
@@ -88,8 +96,17 @@ def test_reusable_prefix_tokens_are_the_longest_prefix_that_keeps_the_rules(impl
 
 
 @pytest.mark.exercise("reusable_prefix_tokens")
-def test_reusable_prefix_tokens_refuse_a_granularity_of_nothing(impl):
-    assert_refuses("granularity", impl.reusable_prefix_tokens, [1], [1, 2], 0)
+@pytest.mark.parametrize("granularity", [0, -4, 1.5])
+def test_reusable_prefix_tokens_refuse_a_granularity_of_nothing(impl, granularity):
+    try:
+        got = impl.reusable_prefix_tokens([1, 2, 3], [1, 2, 3, 4], granularity)
+    except ZeroDivisionError:
+        pytest.fail("a granularity of 0 was divided by: raise a ValueError before that")
+    except ValueError:
+        pass
+    else:
+        pytest.fail(f"{got} tokens in units of {granularity}, and there are no such units: raise a ValueError")
+    assert_refuses("granularity", impl.reusable_prefix_tokens, [1, 2, 3], [1, 2, 3, 4], granularity)
 
 
 # --- match -------------------------------------------------------------------------------------------------------
@@ -659,6 +676,7 @@ PROMPT = [1, 2, 3, 4, 5, 6]
 def test_route_by_prefix_goes_where_most_of_the_prompt_is_cached(impl):
     replicas = [Machine([]), Machine([1, 2], 3), Machine([1, 2, 3, 4], 5), Machine([9, 9, 9, 9, 9], 0)]
     got = impl.route_by_prefix(PROMPT, replicas)
+    assert not isinstance(got, Machine), "a replica was returned: its index is asked for"
     assert got not in (0, 3), "the least load alone decided: the prompt is run anew where its prefix is not cached"
     assert got == 2, f"replica 2 has four tokens of the prompt, replica 1 two; got {got}"
 
@@ -668,6 +686,7 @@ def test_route_by_prefix_takes_the_least_load_of_equals_then_the_first(impl):
     replicas = [Machine([], 0), Machine([1, 2], 4), Machine([1, 2], 3), Machine([1, 2], 3)]
     got = impl.route_by_prefix(PROMPT, replicas)
     assert got != 1, "of replicas with equally much cached the least loaded is taken"
+    assert got != 3, "replicas 2 and 3 are equal in everything: the first of them, not the last"
     assert got == 2, f"replicas 2 and 3 are equal in everything, so the first; got {got}"
     assert impl.route_by_prefix(PROMPT, [Machine([], 2), Machine([], 1)]) == 1, "nothing cached anywhere: least load"
     assert impl.route_by_prefix(PROMPT, [Machine([], 1), Machine([], 1)]) == 0
@@ -675,12 +694,32 @@ def test_route_by_prefix_takes_the_least_load_of_equals_then_the_first(impl):
 
 @pytest.mark.exercise("route_by_prefix")
 def test_route_by_prefix_passes_over_a_replica_with_too_much_extra_load(impl):
-    replicas = [Machine([1, 2, 3, 4], 8), Machine([1, 2], 5), Machine([], 3)]
+    replicas = [Machine([1, 2], 5), Machine([1], 3), Machine([1, 2, 3, 4], 8)]
     got = impl.route_by_prefix(PROMPT, replicas, max_extra_load=4)
-    assert got != 0, "replica 0 has 5 more to do than the least loaded, and only 4 more are allowed"
-    assert got == 1, f"of those that are not too busy, replica 1 has most cached; got {got}"
-    assert impl.route_by_prefix(PROMPT, replicas, max_extra_load=5) == 0, "exactly as much as allowed is allowed"
-    assert impl.route_by_prefix(PROMPT, replicas, max_extra_load=0) == 2
+    assert got != 2, "replica 2 has 5 more to do than the least loaded, and only 4 more are allowed"
+    assert got != 1, "replica 0 has 2 more to do than the least loaded, and 4 more are allowed; it has most cached"
+    assert got == 0, f"of those that are not too busy, replica 0 has most cached; got {got}"
+    assert impl.route_by_prefix(PROMPT, replicas, max_extra_load=5) == 2, "exactly as much as allowed is allowed"
+
+
+@pytest.mark.exercise("route_by_prefix")
+def test_route_by_prefix_measures_extra_load_from_the_least_loaded_of_all(impl):
+    # Nothing of the prompt is cached where the load is least.
+    replicas = [Machine([1, 2], 7), Machine([], 3), Machine([1, 2, 3, 4], 8)]
+    got = impl.route_by_prefix(PROMPT, replicas, max_extra_load=4)
+    assert got != 2, "the smallest load of all is 3, that of a replica with nothing cached included: 8 is 5 above it"
+    assert got == 0, f"loads 7, 3 and 8, and 4 above the smallest is allowed: replica 0; got {got}"
+
+
+@pytest.mark.exercise("route_by_prefix")
+def test_route_by_prefix_returns_the_index_among_all_replicas(impl):
+    # Two that are left out stand before the one to be taken.
+    replicas = [Machine([1, 2], 9), Machine([1, 2], 9), Machine([], 1), Machine([1, 2, 3], 2)]
+    got = impl.route_by_prefix(PROMPT, replicas, max_extra_load=4)
+    assert got != 1, "an index among those that are not too busy was returned: count all replicas"
+    assert got == 3, f"replica 3 has most cached of those that are not too busy; got {got}"
+    got = impl.route_by_prefix(PROMPT, replicas, max_extra_load=0)
+    assert got == 2, f"0 more are allowed, so only the least loaded, replica 2, is not too busy; got {got}"
 
 
 @pytest.mark.exercise("route_by_prefix")
@@ -701,4 +740,8 @@ def test_route_by_prefix_spreads_a_prefix_that_everybody_uses(impl):
 @pytest.mark.exercise("route_by_prefix")
 def test_route_by_prefix_refuses_no_replica_and_a_negative_guard(impl):
     assert_refuses("replicas", impl.route_by_prefix, PROMPT, [])
+    assert_is_refused(
+        "max_extra_load is -1, and no replica has less than the least load: raise a ValueError that says so",
+        *(impl.route_by_prefix, PROMPT, [Machine([])], -1),
+    )
     assert_refuses("max_extra_load", impl.route_by_prefix, PROMPT, [Machine([])], -1)
