@@ -92,21 +92,22 @@ _PLANTED = [
     (
         "the most recently used evicted",
         "(leaf := self._device_leaves.pop()) is not None:",
-        "(leaf := max((x for x in self._on_device if x.is_device_leaf), key=lambda x: x.last_used)):",
+        "(leaf := max((x for x in self._on_device if x.is_device_leaf and x not in pinned), "
+        "key=lambda x: x.last_used, default=None)):",
         "test_evict_frees_the_least_recently_used_first",
         "least recently used goes first",
     ),
     (
         "the oldest evicted, however recently it was used",
         "(leaf := self._device_leaves.pop()) is not None:",
-        "(leaf := next((x for x in self._on_device if x.is_device_leaf), None)) is not None:",
+        "(leaf := next((x for x in self._on_device if x.is_device_leaf and x not in pinned), None)):",
         "test_evict_frees_the_least_recently_used_first",
         "not the one that was used longest ago",
     ),
     (
         "a stem evicted before its leaves",
         "(leaf := self._device_leaves.pop()) is not None:",
-        "(leaf := next(iter(self._on_device), None)) is not None:",
+        "(leaf := min((x for x in self._on_device if x not in pinned), key=lambda x: x.last_used, default=None)):",
         "test_evict_frees_leaves_before_what_they_stand_on",
         "on which others stand",
     ),
@@ -124,6 +125,104 @@ _PLANTED = [
         "        return n\n",
         "test_evict_frees_as_many_as_asked_and_says_how_many",
         "one block was left to free",
+    ),
+    (
+        "pinned when all are found",
+        "            if node is None or not self._bring_back(node):\n"
+        "                break\n"
+        "            assert node.block is not None  # it is on the device now\n"
+        "            self.blocks.share(node.block)\n"
+        "            node.last_used = now\n"
+        "            found.append(node.block)\n",
+        "            if node is None or not self._bring_back(node):\n"
+        "                break\n"
+        "            node.last_used = now\n"
+        "            found.append(node)\n"
+        "        for node in found:\n"
+        "            self.blocks.share(node.block)\n"
+        "        found = [node.block for node in found]\n",
+        "test_match_pins_a_block_before_it_makes_room_for_the_next",
+        "share each as soon as it is found",
+    ),
+    (
+        "a block that could not be brought back",
+        "if node is None or not self._bring_back(node):",
+        "if node is None or not (self._bring_back(node) or True):",
+        "test_match_ends_where_no_block_is_free_to_bring_back",
+        "look at its answer, the match ends there",
+    ),
+    (
+        "hits counted in blocks",
+        "len(found) * self.block_size",
+        "len(found)",
+        "test_match_keeps_statistics_of_tokens",
+        "hits were counted in blocks",
+    ),
+    (
+        "only what may be found counted as looked up",
+        "self.statistics.n_looked_up_tokens += len(tokens)",
+        "self.statistics.n_looked_up_tokens += min(limit, len(tokens))",
+        "test_match_keeps_statistics_of_tokens",
+        "the tokens behind the limit were left out",
+    ),
+    (
+        "a limit of nothing taken for none",
+        "limit = len(tokens) if limit is None else limit",
+        "limit = limit or len(tokens)",
+        "test_match_finds_no_more_tokens_than_the_limit",
+        "a limit of 0 is a limit",
+    ),
+    (
+        "a limit counted from the end",
+        "        require_count(0, limit=limit)\n",
+        "",
+        "test_match_refuses_a_negative_limit",
+        "a slice would count it from the end",
+    ),
+    (
+        "a newer block in the place of the tree's",
+        "            if node.block is None:\n                self.blocks.share(block)",
+        "            if node.block != block:\n                self.blocks.share(block)",
+        "test_insert_keeps_the_block_that_the_tree_has",
+        "of which it has blocks already",
+    ),
+    (
+        "fewer blocks than tokens remembered",
+        "        if len(blocks) < n_whole:\n",
+        "        if False:\n",
+        "test_insert_refuses_fewer_blocks_than_the_tokens_fill",
+        "part of the text would be remembered",
+    ),
+    (
+        "a block more than asked",
+        "        while n_freed < n and (leaf := self._device_leaves.pop()) is not None:\n",
+        "        while n_freed <= n and (leaf := self._device_leaves.pop()) is not None:\n",
+        "test_evict_frees_as_many_as_asked_and_says_how_many",
+        "blocks were asked for",
+    ),
+    (
+        "leaves listed once at the start",
+        "        while n_freed < n and (leaf := self._device_leaves.pop()) is not None:\n",
+        '        first = sorted((x for x in self._on_device if x.is_device_leaf), key=attrgetter("last_used"))\n'
+        "        for leaf in first:\n"
+        "            if n_freed == n:\n"
+        "                break\n",
+        "test_evict_frees_leaves_before_what_they_stand_on",
+        "in the same call",
+    ),
+    (
+        "a block freed without the books",
+        "            self._move_out(leaf)\n            n_freed",
+        "            self.blocks.free(leaf.block)\n            n_freed",
+        "test_evict_frees_as_many_as_asked_and_says_how_many",
+        "_move_out keeps books",
+    ),
+    (
+        "fewer than none evicted",
+        "        require_count(0, n=n)\n        n_freed, pinned",
+        "        n_freed, pinned",
+        "test_evict_refuses_a_negative_number",
+        "blocks cannot be freed",
     ),
 ]
 
