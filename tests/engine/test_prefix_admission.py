@@ -56,6 +56,14 @@ def test_begin_with_prefix_leaves_the_last_token_to_run(impl, block_size, n, lef
     assert prefix.asked == [n - 1], "look up all tokens but the last one"
 
 
+def test_begin_with_prefix_evicts_what_is_missing_and_no_more(impl):
+    # 8 blocks: 2 with a's prefix, 4 that only the cache holds, 2 free. a needs 3: one eviction.
+    a, prefix, allocator = newcomer(20, known=8, evictable=4)
+    assert impl.begin_with_prefix(a, prefix), "what only the prefix cache holds is room too"
+    assert allocator.n_free >= 3, "2 blocks are free and 3 needed: evict for all that is pending, not for one token"
+    assert len(prefix.spare) == 3, "2 blocks are free and 3 needed: evict 1, and keep what can be kept"
+
+
 def test_begin_with_prefix_gives_everything_back_where_the_rest_has_no_room(impl):
     # 2 cached blocks, 4 held by r, 2 free; a needs 3 beside its prefix. The cached ones could be evicted, if a were not
     # to read them: that there is no room shows only once a has taken them.
@@ -72,14 +80,6 @@ def test_begin_with_prefix_gives_everything_back_where_the_rest_has_no_room(impl
         assert (a.n_computed, a.n_remembered) == (0, 0), "nothing of it is in the cache, so nothing counts as computed"
         assert a.n_prefix_tokens == 0, "the cache has spared it nothing: it waits, and looks again in the next pass"
     assert allocator.n_free == 2
-
-
-def test_begin_with_prefix_evicts_what_is_missing_and_no_more(impl):
-    # 8 blocks: 2 with a's prefix, 4 that only the cache holds, 2 free. a needs 3: one eviction.
-    a, prefix, allocator = newcomer(20, known=8, evictable=4)
-    assert impl.begin_with_prefix(a, prefix), "what only the prefix cache holds is room too"
-    assert allocator.n_free >= 3, "2 blocks are free and 3 needed: evict for all that is pending, not for one token"
-    assert len(prefix.spare) == 3, "2 blocks are free and 3 needed: evict 1, and keep what can be kept"
 
 
 def test_begin_with_prefix_evicts_nothing_if_that_is_not_enough(impl):

@@ -72,7 +72,7 @@ def steps(scheduler, n):
 
 
 class FakePrefix:
-    """A prefix cache that knows one text, whose whole blocks it holds, and a list of how many tokens it was asked for."""
+    """A prefix cache that knows one text, whose whole blocks it holds, and has a list of what it was asked for."""
 
     def __init__(self, allocator, block_size, tokens, evictable=0):
         self.blocks, self.size, self.tokens = allocator, block_size, list(tokens)

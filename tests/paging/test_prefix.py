@@ -182,10 +182,7 @@ def test_match_ends_where_no_block_is_free_to_bring_back(impl):
     cache.evict(2)  # 3 4 and 5 6 are in the host store
     for _ in range(2):
         cache.blocks.allocate()  # one block is left
-    try:
-        found = cache.match([1, 2, 3, 4, 5, 6])
-    except AssertionError:  # the engine's own, or the stand-in's
-        pytest.fail("_bring_back says False where there is no block for 5 6: look at its answer, the match ends there")
+    found = cache.match([1, 2, 3, 4, 5, 6])
     assert [cache.blocks.contents[block] for block in found] == [(1, 2), (1, 2, 3, 4)]
     assert sum(cache.blocks.counts) == 6, "two blocks held twice, two by others: only what is returned is pinned"
     assert cache.peek([1, 2, 3, 4, 5, 6]) == 6, "what cannot be brought back now stays in the host store"

@@ -146,10 +146,12 @@ _PLANTED = [
     ),
     (
         "a block that could not be brought back",
-        "if node is None or not self._bring_back(node):",
-        "if node is None or not (self._bring_back(node) or True):",
+        "            if node is None or not self._bring_back(node):\n"
+        "                break\n"
+        "            assert node.block is not None  # it is on the device now\n",
+        "            if node is None:\n                break\n            self._bring_back(node)\n",
         "test_match_ends_where_no_block_is_free_to_bring_back",
-        "look at its answer, the match ends there",
+        "Where it could not be brought back",
     ),
     (
         "hits counted in blocks",

@@ -100,17 +100,18 @@ _PLANTED = [
     ),
     (
         "what was spared counted although it waits",
-        "    if missing > prefix.n_evictable:\n",
+        "    if missing > prefix.n_evictable:\n"
+        "        request.table.release()\n"
+        "        request.n_computed = request.n_remembered = 0\n"
+        "        return False\n"
+        "    prefix.evict(missing)\n"
+        "    request.n_prefix_tokens += request.n_computed\n",
         "    request.n_prefix_tokens += request.n_computed\n"
         "    if missing > prefix.n_evictable:\n"
-        "        request.table.truncate(len(blocks) * request.table.block_size)\n",
-        _GIVEN_BACK,
-        "the cache has spared it nothing",
-    ),
-    (
-        "nothing found taken for no room",
-        "    request.table.adopt(blocks)\n",
-        "    if not blocks:\n        return False\n    request.table.adopt(blocks)\n",
+        "        request.table.release()\n"
+        "        request.n_computed = request.n_remembered = 0\n"
+        "        return False\n"
+        "    prefix.evict(missing)\n",
         "test_begin_with_prefix_of_an_unknown_text_begins_with_nothing",
         "nothing found is no reason to wait",
     ),

@@ -176,6 +176,94 @@ _PLANTED = [
         "test_evict_keeps_count_and_refuses_less_than_nothing",
         "not five",
     ),
+    (
+        "the rest returned",
+        "        return front\n",
+        "        return run\n",
+        _CUT,
+        "the run was returned",
+    ),
+    (
+        "the run made the front",
+        "        front = Run(run.keys[:n], run.blocks[:n], run.parent, run.last_used)\n"
+        "        run.parent.children[front.keys[0]] = front\n"
+        "        run.keys, run.blocks, run.parent = run.keys[n:], run.blocks[n:], front\n"
+        "        front.children[run.keys[0]] = run\n"
+        "        return front\n",
+        "        rest = Run(run.keys[n:], run.blocks[n:], run, run.last_used, run.children)\n"
+        "        for child in rest.children.values():\n"
+        "            child.parent = rest\n"
+        "        run.keys, run.blocks, run.children = run.keys[:n], run.blocks[:n], {rest.keys[0]: rest}\n"
+        "        return Run(run.keys, run.blocks, run.parent, run.last_used, run.children)\n",
+        _CUT,
+        "the run has become the front",
+    ),
+    (
+        "a cut one block too far",
+        "        assert run.parent is not None  # the root has nothing to cut\n",
+        "        n = n + 1\n",
+        _CUT,
+        "one block too many in the front",
+    ),
+    (
+        "a path upside down",
+        "            found.append(node)\n",
+        "            found.insert(0, node)\n",
+        "test_path_goes_down_whole_runs",
+        "the path is upside down",
+    ),
+    (
+        "half a block in a run",
+        "        new = list(blocks[len(kept) : len(keys)])\n",
+        "        new = list(blocks[len(kept) :])\n",
+        "test_insert_leaves_out_a_block_that_is_not_full",
+        "the second block is half full",
+    ),
+    (
+        "a run of nothing",
+        "        if new:\n",
+        "        if True:\n",
+        "test_insert_of_what_is_known_makes_no_run",
+        "where nothing is new there is no new run",
+    ),
+    (
+        "two times for one insert",
+        "path = self.path(tokens, now)",
+        "path = self.path(tokens, next(self._clock))",
+        "test_insert_counts_path_and_new_run_as_used_now",
+        "one insert is one `next(self._clock)`",
+    ),
+    (
+        "a new run that was never used",
+        "run = Run(keys[len(kept) :], new, parent, now)",
+        "run = Run(keys[len(kept) :], new, parent)",
+        "test_insert_counts_path_and_new_run_as_used_now",
+        "counts as older than what was there before",
+    ),
+    (
+        "more keys than blocks",
+        "        if len(blocks) < len(keys):\n",
+        "        if False:\n",
+        "test_insert_refuses_fewer_blocks_than_the_tokens_fill",
+        "a run with more keys than blocks",
+    ),
+    (
+        "the newest leaf first",
+        "(leaf := self.leaves.pop()) is not None:",
+        "(leaf := self.leaves.pop()) is not None:\n"
+        "            if (later := self.leaves.pop()) is not None:\n"
+        "                self.leaves.add(leaf)\n"
+        "                leaf = later",
+        "test_evict_frees_the_least_recently_used_leaf_first",
+        "was used longest ago",
+    ),
+    (
+        "fewer than no block of a run evicted",
+        "        require_count(0, n=n)\n        n_freed, left",
+        "        n_freed, left",
+        "test_evict_keeps_count_and_refuses_less_than_nothing",
+        "blocks cannot be freed",
+    ),
 ]
 
 MISTAKES = [
