@@ -112,8 +112,8 @@ _PLANTED = [
         "        request.n_computed = request.n_remembered = 0\n"
         "        return False\n"
         "    prefix.evict(missing)\n",
-        "test_begin_with_prefix_of_an_unknown_text_begins_with_nothing",
-        "nothing found is no reason to wait",
+        _GIVEN_BACK,
+        "the cache has spared it nothing",
     ),
     (
         "looked up once to see and once to take",
@@ -124,6 +124,13 @@ _PLANTED = [
         "    request.table",
         "test_begin_with_prefix_leaves_the_last_token_to_run",
         "looked up more than once",
+    ),
+    (
+        "nothing found taken for no room",
+        "    request.table.adopt(blocks)\n",
+        "    if not blocks:\n        return False\n    request.table.adopt(blocks)\n",
+        "test_begin_with_prefix_of_an_unknown_text_begins_with_nothing",
+        "nothing found is no reason to wait",
     ),
 ]
 

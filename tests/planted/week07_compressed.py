@@ -144,7 +144,7 @@ _PLANTED = [
         "self.blocks.references(leaf.blocks[-1]) == 1:",
         "self.blocks.references(leaf.blocks[-1]) >= 1:",
         _PINNED,
-        "and can go, 1 2 cannot",
+        "2 is pinned, and it was evicted",
     ),
     (
         "a run with a pinned block left whole",
