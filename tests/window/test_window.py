@@ -64,7 +64,12 @@ def test_sliding_window_mask_as_large_as_the_text_is_causal(impl):
     assert not torch.equal(whole, ~causal), EXCHANGED
     assert torch.equal(whole, causal), f"a window of the whole text hides the future alone; got {whole.int().tolist()}"
     assert impl.sliding_window_mask(3, 3, 1).int().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]], "1: itself alone"
-    assert_refuses("window", impl.sliding_window_mask, 3, 3, 0)
+
+
+@pytest.mark.exercise("sliding_window_mask")
+@pytest.mark.parametrize("window", [0, -1, 1.5])
+def test_sliding_window_mask_refuses_what_is_no_window(impl, window):
+    assert_refuses("window", impl.sliding_window_mask, 3, 3, window)
 
 
 @pytest.mark.exercise("sliding_window_mask")
@@ -180,6 +185,11 @@ def test_update_of_a_ring_touches_one_layer_and_no_length(impl):
     assert cache.length == 5, "the length was advanced inside a layer: the caller advances, once a pass"
     changed = [not torch.equal(a, b) for a, b in zip((*cache.keys, *cache.values), before, strict=True)]
     assert changed == [False, False, True] * 2, "update(2, …) writes to layer 2 alone"
+    before = [tensor.clone() for tensor in (*cache.keys, *cache.values)]
+    cache.update(0, *(x[:, :, 5:7] for x in text(7)))
+    changed = [not torch.equal(a, b) for a, b in zip((*cache.keys, *cache.values), before, strict=True)]
+    assert changed[::3] != [False, False], "update(0, …) writes to layer 0, not to the last layer's ring"
+    assert changed == [True, False, False] * 2, "update(0, …) writes to layer 0 alone"
 
 
 @pytest.mark.exercise("WindowKVCache.update")
