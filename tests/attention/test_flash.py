@@ -147,7 +147,7 @@ def test_online_softmax_gives_a_hidden_value_no_say(impl, broken):
     )
     seen = state.result()[:, 0].tolist()
     assert seen[0] == 3, f"a hidden value of {broken} leaked: 0 · {broken} is NaN (`weighted_sum` keeps it out)"
-    assert math.isnan(seen[1]), "a row that does see the broken value must show it"
+    assert not math.isfinite(seen[1]), "a row that does see the broken value must show it"  # ∞ may stay ∞
 
 
 @pytest.mark.exercise("online_softmax")
@@ -326,7 +326,7 @@ def test_flash_attention_shows_no_query_a_broken_future(impl, broken):
     k[:, :, 6:], v[:, :, 6:] = broken, broken  # queries 4 and 5 stand at positions 6 and 7
     actual = impl.flash_attention(q, k, v, tile=4)
     assert close(actual[:, :, :4], expected[:, :, :4]), f"{broken} in keys and values that are hidden leaked"
-    assert actual[:, :, 4:].isnan().all(), "queries that see the broken key must show it"
+    assert not actual[:, :, 4:].isfinite().any(), "queries that see the broken key must show it"
 
 
 @pytest.mark.exercise("flash_attention")
