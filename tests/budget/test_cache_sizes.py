@@ -27,6 +27,7 @@ def test_windowed_cache_bytes_of_a_hybrid_add_up_layer_by_layer(impl):
     windows = [None if layer in (5, 11, 17, 23, 29) else 1024 for layer in range(32)]
     got = impl.windowed_cache_bytes(LLAMA_3_8B, 8192, windows)
     assert got != 1_073_741_824, "the windows have no effect: each layer keeps its own number of positions"
+    assert got != 113_246_208, "None keeps the whole text: layers without a window were left out"
     assert got == 281_018_368, f"got {got:,}"
     batch = impl.windowed_cache_bytes(LLAMA_3_8B, 8192, windows, batch_size=16)
     assert batch != 281_018_368, "batch forgotten: each of the 16 sequences has caches of its own"

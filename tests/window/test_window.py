@@ -101,6 +101,21 @@ def fed(kind, window, chunks, layers=(0, 1, 2)):
 
 
 @pytest.mark.exercise("WindowKVCache.update")
+def test_update_of_a_ring_touches_one_layer_and_no_length(impl):
+    cache, _ = fed(impl.WindowKVCache, 4, [5])
+    before = [tensor.clone() for tensor in (*cache.keys, *cache.values)]
+    cache.update(2, *(x[:, :, 5:7] for x in text(7)))
+    assert cache.length == 5, "the length was advanced inside a layer: the caller advances, once a pass"
+    changed = [not torch.equal(a, b) for a, b in zip((*cache.keys, *cache.values), before, strict=True)]
+    assert changed == [False, False, True] * 2, "update(2, …) writes to layer 2 alone"
+    before = [tensor.clone() for tensor in (*cache.keys, *cache.values)]
+    cache.update(0, *(x[:, :, 5:7] for x in text(7)))
+    changed = [not torch.equal(a, b) for a, b in zip((*cache.keys, *cache.values), before, strict=True)]
+    assert changed[::3] != [False, False], "update(0, …) writes to layer 0, not to the last layer's ring"
+    assert changed == [True, False, False] * 2, "update(0, …) writes to layer 0 alone"
+
+
+@pytest.mark.exercise("WindowKVCache.update")
 def test_update_of_a_ring_puts_each_position_at_its_place(impl):
     cache, (keys, values) = fed(impl.WindowKVCache, 4, [1] * 6)
     assert cache.keys[1].shape[2] == 4, "the ring has grown: what is out of sight is overwritten"
@@ -178,21 +193,6 @@ def test_update_of_a_ring_refuses_a_past_that_was_overwritten(impl):
 
 
 @pytest.mark.exercise("WindowKVCache.update")
-def test_update_of_a_ring_touches_one_layer_and_no_length(impl):
-    cache, _ = fed(impl.WindowKVCache, 4, [5])
-    before = [tensor.clone() for tensor in (*cache.keys, *cache.values)]
-    cache.update(2, *(x[:, :, 5:7] for x in text(7)))
-    assert cache.length == 5, "the length was advanced inside a layer: the caller advances, once a pass"
-    changed = [not torch.equal(a, b) for a, b in zip((*cache.keys, *cache.values), before, strict=True)]
-    assert changed == [False, False, True] * 2, "update(2, …) writes to layer 2 alone"
-    before = [tensor.clone() for tensor in (*cache.keys, *cache.values)]
-    cache.update(0, *(x[:, :, 5:7] for x in text(7)))
-    changed = [not torch.equal(a, b) for a, b in zip((*cache.keys, *cache.values), before, strict=True)]
-    assert changed[::3] != [False, False], "update(0, …) writes to layer 0, not to the last layer's ring"
-    assert changed == [True, False, False] * 2, "update(0, …) writes to layer 0 alone"
-
-
-@pytest.mark.exercise("WindowKVCache.update")
 def test_update_of_a_ring_returns_nothing_that_was_not_written(impl):
     cache = impl.WindowKVCache(tiny_config(), 4, B, torch.float64)
     for tensor in (*cache.keys, *cache.values):
@@ -228,6 +228,9 @@ def test_update_and_mask_of_a_ring_give_masked_attention_over_the_whole_text(imp
 def test_update_of_a_ring_refuses_what_does_not_fit(impl):
     cache = impl.WindowKVCache(tiny_config(), 4, B, torch.float64)
     k, v = text(3)
+    # One head, or one number of each, would be copied to all without a word.
+    assert_refuses("k", cache.update, 0, k[:, :1, :1], v[:, :, :1])
+    assert_refuses("v", cache.update, 0, k[:, :, :1], v[:, :, :1, :1])
     assert_refuses("k", cache.update, 0, k[:, :1], v)
     assert_refuses("v", cache.update, 0, k, v[..., :3])
     assert not cache.keys[0].any(), "an update that is refused must not write anything"
