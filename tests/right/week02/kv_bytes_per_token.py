@@ -38,5 +38,7 @@ def kv_bytes_per_token(shape, kv_bits=16):
     if not kv_bits > 0:
         raise ValueError(f"kv_bits: {kv_bits}")
     latent = shape.latent
-    numbers = np.prod([2, shape.n_kv_heads, shape.head_dim]) if latent is None else latent.kv_latent_dim + latent.rotary_dim
+    numbers = (
+        np.prod([2, shape.n_kv_heads, shape.head_dim]) if latent is None else latent.kv_latent_dim + latent.rotary_dim
+    )
     return np.int64(np.ceil(numbers * shape.n_layers * kv_bits / 8))

@@ -33,6 +33,8 @@ def max_concurrent_requests(memory_bytes, weight_bytes, kv_bytes, reserved_bytes
 # %% the whole part of a quotient
 def max_concurrent_requests(memory_bytes, weight_bytes, kv_bytes, reserved_bytes=0):
     if memory_bytes <= 0 or weight_bytes <= 0 or kv_bytes <= 0 or reserved_bytes < 0:
-        raise ValueError(f"memory_bytes {memory_bytes}, weight_bytes {weight_bytes}, kv_bytes {kv_bytes}, reserved_bytes {reserved_bytes}")
+        raise ValueError(
+            f"memory_bytes {memory_bytes}, weight_bytes {weight_bytes}, kv_bytes {kv_bytes}, reserved_bytes {reserved_bytes}"
+        )
     n, _ = divmod(memory_bytes - (weight_bytes + reserved_bytes), kv_bytes)
     return math.floor(n) if n > 0 else 0

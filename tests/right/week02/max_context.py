@@ -43,7 +43,11 @@ def max_context(memory_bytes, weight_bytes, kv_bytes_per_token, batch_size=1, he
 
 # %% numpy, and a number of numpy's
 def max_context(memory_bytes, weight_bytes, kv_bytes_per_token, batch_size=1, headroom=0.1):
-    for name, value in (("memory_bytes", memory_bytes), ("weight_bytes", weight_bytes), ("kv_bytes_per_token", kv_bytes_per_token)):
+    for name, value in (
+        ("memory_bytes", memory_bytes),
+        ("weight_bytes", weight_bytes),
+        ("kv_bytes_per_token", kv_bytes_per_token),
+    ):
         if value <= 0:
             raise ValueError(f"{name} must be > 0")
     if batch_size < 1 or batch_size % 1 != 0:

@@ -1,7 +1,5 @@
 # %% products in place of einsum
-def absorbed_attention(
-    q, q_rotary, latents, rotary_keys, up_keys, up_values, mask=None, attend=dot_product.attend
-):
+def absorbed_attention(q, q_rotary, latents, rotary_keys, up_keys, up_values, mask=None, attend=dot_product.attend):
     queries = torch.cat((q @ up_keys, q_rotary), dim=-1)
     keys = torch.cat((latents, rotary_keys), dim=2)[:, None]
     scale = (q.shape[3] + q_rotary.shape[3]) ** -0.5
@@ -13,9 +11,7 @@ def absorbed_attention(
 
 
 # %% head by head on both sides
-def absorbed_attention(
-    q, q_rotary, latents, rotary_keys, up_keys, up_values, mask=None, attend=dot_product.attend
-):
+def absorbed_attention(q, q_rotary, latents, rotary_keys, up_keys, up_values, mask=None, attend=dot_product.attend):
     N = q.shape[1]
     queries = torch.stack([torch.cat([q[:, n] @ up_keys[n], q_rotary[:, n]], -1) for n in range(N)], dim=1)
     keys = torch.cat([latents, rotary_keys], -1)
@@ -27,9 +23,7 @@ def absorbed_attention(
 
 
 # %% written into queries and keys of one's own
-def absorbed_attention(
-    q, q_rotary, latents, rotary_keys, up_keys, up_values, mask=None, attend=dot_product.attend
-):
+def absorbed_attention(q, q_rotary, latents, rotary_keys, up_keys, up_values, mask=None, attend=dot_product.attend):
     B, N, T, H = q.shape
     S, C = latents.shape[1:]
     R = q_rotary.shape[-1]
@@ -42,9 +36,7 @@ def absorbed_attention(
 
 
 # %% sums of products
-def absorbed_attention(
-    q, q_rotary, latents, rotary_keys, up_keys, up_values, mask=None, attend=dot_product.attend
-):
+def absorbed_attention(q, q_rotary, latents, rotary_keys, up_keys, up_values, mask=None, attend=dot_product.attend):
     into_latent = (q.unsqueeze(-1) * up_keys[None, :, None]).sum(-2)
     heads = [torch.cat(parts, dim=-1) for parts in ((into_latent, q_rotary), (latents[:, None], rotary_keys[:, None]))]
     named = dict(scale=math.pow(q.shape[-1] + q_rotary.shape[-1], -0.5))

@@ -61,7 +61,9 @@ def windowed_cache_bytes(shape, n_tokens, windows, batch_size=1, kv_bits=16):
             require_count(1, windows=window)
         same = sum(1 for other in kinds if other == window)
         n = n_tokens if window is None else min(n_tokens, window)
-        one = kv_cache_bytes(shape=replace(shape, n_layers=1, experts=None), n_tokens=n, batch_size=batch_size, kv_bits=kv_bits)
+        one = kv_cache_bytes(
+            shape=replace(shape, n_layers=1, experts=None), n_tokens=n, batch_size=batch_size, kv_bits=kv_bits
+        )
         return same * one + rest([other for other in kinds if other != window])
 
     return rest(list(windows))
