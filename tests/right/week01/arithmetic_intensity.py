@@ -11,12 +11,14 @@ def arithmetic_intensity(n_tokens, n_params, weight_bytes, kv_bytes=0):
     bytes_read = weight_bytes + kv_bytes
     return operations / bytes_read
 
+
 # %% from bytes a position
 def arithmetic_intensity(n_tokens, n_params, weight_bytes, kv_bytes=0):
     require_count(1, n_tokens=n_tokens)
     require_positive(n_params=n_params, weight_bytes=weight_bytes)
     require_not_negative(kv_bytes=kv_bytes)
     return n_params / ((weight_bytes / n_tokens + kv_bytes / n_tokens) / 2)
+
 
 # %% torch inside
 def arithmetic_intensity(n_tokens, n_params, weight_bytes, kv_bytes=0.0):
@@ -28,8 +30,10 @@ def arithmetic_intensity(n_tokens, n_params, weight_bytes, kv_bytes=0.0):
     read = torch.tensor([weight_bytes, kv_bytes], dtype=torch.float64).sum()
     return (torch.tensor(2.0 * n_params * n_tokens, dtype=torch.float64) / read).item()
 
+
 # %% NumPy, one refusal for all
 import numpy as np
+
 
 def arithmetic_intensity(n_tokens, n_params, weight_bytes, kv_bytes=0):
     given = {"n_tokens": n_tokens, "n_params": n_params, "weight_bytes": weight_bytes}
@@ -41,6 +45,7 @@ def arithmetic_intensity(n_tokens, n_params, weight_bytes, kv_bytes=0):
     if bad:
         raise ValueError("not allowed: " + ", ".join(bad))
     return np.float64(2 * n_params * n_tokens) / np.sum([weight_bytes, kv_bytes])
+
 
 # %% the harmonic sum of both intensities
 def arithmetic_intensity(n_tokens, n_params, weight_bytes, kv_bytes=0):

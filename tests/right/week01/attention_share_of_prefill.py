@@ -6,6 +6,7 @@ def attention_share_of_prefill(n_prompt_tokens, n_params, n_layers, n_heads, hea
     scores = values = 2 * n_heads * head_dim * pairs * n_layers
     return (scores + values) / (2 * n_params * n_prompt_tokens)
 
+
 # %% a sum over positions
 def attention_share_of_prefill(n_prompt_tokens, n_params, n_layers, n_heads, head_dim):
     require_count(1, n_prompt_tokens=n_prompt_tokens, n_layers=n_layers, n_heads=n_heads, head_dim=head_dim)
@@ -13,8 +14,10 @@ def attention_share_of_prefill(n_prompt_tokens, n_params, n_layers, n_heads, hea
     seen = sum(range(1, n_prompt_tokens + 1))
     return 2 * n_layers * n_heads * head_dim * seen / (n_prompt_tokens * n_params)
 
+
 # %% NumPy
 import numpy as np
+
 
 def attention_share_of_prefill(n_prompt_tokens, n_params, n_layers, n_heads, head_dim):
     sizes = {"n_prompt_tokens": n_prompt_tokens, "n_layers": n_layers, "n_heads": n_heads, "head_dim": head_dim}
@@ -26,11 +29,13 @@ def attention_share_of_prefill(n_prompt_tokens, n_params, n_layers, n_heads, hea
     mean = np.arange(1, n_prompt_tokens + 1, dtype=np.float64).mean()
     return np.float64(4 * n_layers * n_heads * head_dim) * mean / (2 * n_params)
 
+
 # %% shortened
 def attention_share_of_prefill(n_prompt_tokens, n_params, n_layers, n_heads, head_dim):
     require_count(1, n_prompt_tokens=n_prompt_tokens, n_layers=n_layers, n_heads=n_heads, head_dim=head_dim)
     require_positive(n_params=n_params)
     return n_layers * n_heads * head_dim * (n_prompt_tokens + 1) / n_params
+
 
 # %% layer by layer
 def attention_share_of_prefill(n_prompt_tokens, n_params, n_layers, n_heads, head_dim):

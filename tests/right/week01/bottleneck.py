@@ -6,6 +6,7 @@ def bottleneck(intensity, hardware):
         return "compute"
     return "memory"
 
+
 # %% the two times of a byte
 def bottleneck(intensity, hardware):
     require_not_negative(intensity=intensity)
@@ -13,13 +14,16 @@ def bottleneck(intensity, hardware):
     arithmetic = intensity * hardware.bandwidth_bytes_per_second
     return "compute" if arithmetic >= reading else "memory"
 
+
 # %% an index into a pair
 def bottleneck(intensity, hardware):
     require_not_negative(intensity=intensity)
     return ("memory", "compute")[intensity >= ridge_point(hardware)]
 
+
 # %% NumPy
 import numpy as np
+
 
 def bottleneck(intensity, hardware):
     if not np.isfinite(intensity) or intensity < 0:
@@ -27,8 +31,10 @@ def bottleneck(intensity, hardware):
     ridge = np.float64(hardware.peak_flops_per_second) / hardware.bandwidth_bytes_per_second
     return str(np.where(intensity < ridge, "memory", "compute"))
 
+
 # %% match and a helper of its own
 import math
+
 
 def bottleneck(intensity: float, hardware: Hardware) -> str:
     def ridge():

@@ -11,6 +11,7 @@ def decode_seconds_per_token(n_params, weight_bytes, hardware, kv_bytes=0):
     seconds = reading if reading > arithmetic else arithmetic
     return seconds + kv_bytes / hardware.bandwidth_bytes_per_second
 
+
 # %% by the bottleneck
 def decode_seconds_per_token(n_params, weight_bytes, hardware, kv_bytes=0):
     require_positive(n_params=n_params, weight_bytes=weight_bytes)
@@ -20,8 +21,10 @@ def decode_seconds_per_token(n_params, weight_bytes, hardware, kv_bytes=0):
         return (weight_bytes + kv_bytes) / hardware.bandwidth_bytes_per_second
     return 2 * n_params / hardware.peak_flops_per_second + kv_bytes / hardware.bandwidth_bytes_per_second
 
+
 # %% NumPy
 import numpy as np
+
 
 def decode_seconds_per_token(n_params, weight_bytes, hardware, kv_bytes=0):
     require_positive(n_params=n_params, weight_bytes=weight_bytes)
@@ -29,8 +32,10 @@ def decode_seconds_per_token(n_params, weight_bytes, hardware, kv_bytes=0):
     rates = np.array([hardware.bandwidth_bytes_per_second, hardware.peak_flops_per_second])
     return np.max(np.array([weight_bytes, 2 * n_params]) / rates) + np.float64(kv_bytes) / rates[0]
 
+
 # %% torch
 import torch
+
 
 def decode_seconds_per_token(n_params, weight_bytes, hardware, kv_bytes=0.0):
     require_positive(n_params=n_params, weight_bytes=weight_bytes)
@@ -38,6 +43,7 @@ def decode_seconds_per_token(n_params, weight_bytes, hardware, kv_bytes=0.0):
     work = torch.tensor([weight_bytes, 2 * n_params], dtype=torch.float64)
     work /= torch.tensor([hardware.bandwidth_bytes_per_second, hardware.peak_flops_per_second], dtype=torch.float64)
     return work.amax().item() + kv_bytes / hardware.bandwidth_bytes_per_second
+
 
 # %% the excess of arithmetic over reading on top
 def decode_seconds_per_token(n_params, weight_bytes, hardware, kv_bytes=0):

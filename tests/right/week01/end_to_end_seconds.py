@@ -7,6 +7,7 @@ def end_to_end_seconds(ttft_seconds, tpot_seconds, n_output_tokens):
         now += tpot_seconds
     return now
 
+
 # %% all waits, less the one that TTFT replaces
 def end_to_end_seconds(ttft_seconds, tpot_seconds, n_output_tokens):
     if ttft_seconds < 0 or tpot_seconds < 0:
@@ -15,8 +16,10 @@ def end_to_end_seconds(ttft_seconds, tpot_seconds, n_output_tokens):
         raise ValueError("n_output_tokens must be a whole number above 0")
     return n_output_tokens * tpot_seconds + (ttft_seconds - tpot_seconds)
 
+
 # %% NumPy
 import numpy as np
+
 
 def end_to_end_seconds(ttft_seconds, tpot_seconds, n_output_tokens):
     require_not_negative(ttft_seconds=ttft_seconds, tpot_seconds=tpot_seconds)
@@ -25,14 +28,17 @@ def end_to_end_seconds(ttft_seconds, tpot_seconds, n_output_tokens):
     waits[0] = ttft_seconds
     return waits.sum()
 
+
 # %% math.fsum
 import math
+
 
 def end_to_end_seconds(ttft_seconds, tpot_seconds, n_output_tokens):
     require_count(1, n_output_tokens=n_output_tokens)
     require_not_negative(ttft_seconds=ttft_seconds)
     require_not_negative(tpot_seconds=tpot_seconds)
     return math.fsum([ttft_seconds, *[tpot_seconds] * (n_output_tokens - 1)])
+
 
 # %% an early return
 def end_to_end_seconds(ttft_seconds, tpot_seconds, n_output_tokens):

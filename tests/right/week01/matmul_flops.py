@@ -8,24 +8,29 @@ def matmul_flops(n_params, n_tokens):
     additions = multiplications
     return multiplications + additions
 
+
 # %% exact integers
 def matmul_flops(n_params, n_tokens):
     require_positive(n_params=n_params)
     require_count(0, n_tokens=n_tokens)
     return int(2 * n_params * n_tokens) if float(n_params).is_integer() else 2 * n_params * n_tokens
 
+
 # %% NumPy
 import numpy as np
+
 
 def matmul_flops(n_params, n_tokens):
     require_positive(n_params=n_params)
     require_count(0, n_tokens=n_tokens)
     return np.prod(np.array([2.0, n_params, n_tokens]))
 
+
 # %% one pass after another, with a helper of an engine's name and a print
 def require_count(x):
     if x < 0 or x % 1:
         raise ValueError("bad n_tokens")
+
 
 def matmul_flops(n_params, n_tokens):
     require_positive(n_params=n_params)
@@ -36,10 +41,16 @@ def matmul_flops(n_params, n_tokens):
     if n_tokens == 1:
         return n_params + n_params
     half = n_tokens // 2
-    return matmul_flops(n_params, half) + matmul_flops(n_params, n_tokens - half) if n_tokens < 64 else n_tokens * matmul_flops(n_params, 1)
+    return (
+        matmul_flops(n_params, half) + matmul_flops(n_params, n_tokens - half)
+        if n_tokens < 64
+        else n_tokens * matmul_flops(n_params, 1)
+    )
+
 
 # %% a fraction made a float
 from fractions import Fraction
+
 
 def matmul_flops(n_params: float, n_tokens: int) -> float:
     if n_params <= 0:

@@ -10,6 +10,7 @@ def prefill_seconds(n_prompt_tokens, n_params, weight_bytes, hardware):
         return arithmetic
     return reading
 
+
 # %% by the intensity
 def prefill_seconds(n_prompt_tokens, n_params, weight_bytes, hardware):
     require_count(1, n_prompt_tokens=n_prompt_tokens)
@@ -18,8 +19,10 @@ def prefill_seconds(n_prompt_tokens, n_params, weight_bytes, hardware):
     attained = min(hardware.peak_flops_per_second, flops / weight_bytes * hardware.bandwidth_bytes_per_second)
     return flops / attained
 
+
 # %% NumPy
 import numpy as np
+
 
 def prefill_seconds(n_prompt_tokens, n_params, weight_bytes, hardware):
     require_count(1, n_prompt_tokens=n_prompt_tokens)
@@ -28,6 +31,7 @@ def prefill_seconds(n_prompt_tokens, n_params, weight_bytes, hardware):
         np.float64(weight_bytes) / hardware.bandwidth_bytes_per_second,
         np.float64(2 * n_params) * n_prompt_tokens / hardware.peak_flops_per_second,
     )
+
 
 # %% sorted, with one position's time
 def prefill_seconds(n_prompt_tokens, n_params, weight_bytes, hardware):
@@ -38,12 +42,16 @@ def prefill_seconds(n_prompt_tokens, n_params, weight_bytes, hardware):
     print(times)
     return times[-1]
 
+
 # %% a helper of the name of another exercise
 def decode_seconds_per_token(flops, read, chip):
     return max(read / chip.bandwidth_bytes_per_second, flops / chip.peak_flops_per_second)
+
 
 def prefill_seconds(n_prompt_tokens, n_params, weight_bytes, hardware):
     require_count(1, n_prompt_tokens=n_prompt_tokens)
     require_positive(n_params=n_params, weight_bytes=weight_bytes)
     chip = hardware
-    return max(weight_bytes / chip.bandwidth_bytes_per_second, 2 * n_params * n_prompt_tokens / chip.peak_flops_per_second)
+    return max(
+        weight_bytes / chip.bandwidth_bytes_per_second, 2 * n_params * n_prompt_tokens / chip.peak_flops_per_second
+    )

@@ -3,17 +3,21 @@ def ridge_point(hardware):
     flops, bandwidth = hardware.peak_flops_per_second, hardware.bandwidth_bytes_per_second
     return flops / bandwidth
 
+
 # %% NumPy
 import numpy as np
 
+
 def ridge_point(hardware):
     return np.divide(hardware.peak_flops_per_second, hardware.bandwidth_bytes_per_second)
+
 
 # %% the time of a byte over the time of an operation
 def ridge_point(hardware):
     seconds_per_byte = 1 / hardware.bandwidth_bytes_per_second
     seconds_per_operation = 1 / hardware.peak_flops_per_second
     return seconds_per_byte / seconds_per_operation
+
 
 # %% looked for by halving
 def ridge_point(hardware):
@@ -28,9 +32,11 @@ def ridge_point(hardware):
         low, high = (middle, high) if reading_is_longer(middle) else (low, middle)
     return high
 
+
 # %% logarithms
 import math
 import warnings
+
 
 def ridge_point(hardware):
     warnings.warn("operations a byte")

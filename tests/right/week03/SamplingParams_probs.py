@@ -34,6 +34,7 @@ class SamplingParams:
                 result = step(result, value)
         return result
 
+
 # %% values that change nothing in place of None
 @dataclass(frozen=True)
 class SamplingParams:
@@ -67,6 +68,7 @@ class SamplingParams:
         probs = top_k_filter(temperature_probs(logits, self.temperature), k)
         probs = top_p_filter(probs, 1.0 if self.top_p is None else self.top_p)
         return min_p_filter(probs, 0.0 if self.min_p is None else self.min_p)
+
 
 # %% row by row, with keyword arguments
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ class SamplingParams:
             p = min_p_filter(probs=p, min_p=self.min_p)
         return p
 
+
 # %% a helper beside the class, and a print
 def _maybe(filter_, probs, value):
     print(filter_.__name__, value)
@@ -146,6 +149,7 @@ class SamplingParams:
         probs = _maybe(top_k_filter, probs, self.top_k)
         probs = _maybe(top_p_filter, probs, self.top_p)
         return _maybe(min_p_filter, probs, self.min_p)
+
 
 # %% everything by hand, on one sort
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 # %% NumPy
 import numpy as np
 
+
 def float32_sum(values, order):
     if sorted(order) != list(range(len(values))):
         raise ValueError("order must be a permutation")
@@ -9,8 +10,10 @@ def float32_sum(values, order):
         total = np.float32(total + np.float32(values[index]))
     return float(total)
 
+
 # %% the standard library's rounding
 import struct
+
 
 def float32_sum(values, order):
     def rounded(x):
@@ -22,6 +25,7 @@ def float32_sum(values, order):
     for index in order:
         total = rounded(total + rounded(values[index]))
     return total
+
 
 # %% one tensor of the values, added in place
 def float32_sum(values, order):
@@ -38,6 +42,7 @@ def float32_sum(values, order):
         total += numbers[index]
     return total.item()
 
+
 # %% recursion
 def float32_sum(values, order):
     if sorted(order) != [*range(len(values))]:
@@ -51,8 +56,10 @@ def float32_sum(values, order):
 
     return float(upto(len(order)))
 
+
 # %% reduce, and float64 rounded at each step
 from functools import reduce
+
 
 def float32_sum(values, order):
     if sorted(int(i) for i in order) != list(range(len(values))):
@@ -60,8 +67,10 @@ def float32_sum(values, order):
     ordered = [torch.tensor(values[i], dtype=torch.float32) for i in order]
     return reduce(lambda total, x: (total.double() + x.double()).float(), ordered, torch.zeros(())).item()
 
+
 # %% cumsum of NumPy, which adds one after the other
 import numpy as np
+
 
 def float32_sum(values, order):
     if sorted(order) != list(range(len(values))):

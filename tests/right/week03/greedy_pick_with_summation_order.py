@@ -7,10 +7,12 @@ def greedy_pick_with_summation_order(terms, order):
             best, pick = score, token
     return pick
 
+
 # %% argmax of torch
 def greedy_pick_with_summation_order(terms, order):
     scores = torch.tensor([float32_sum(row, order) for row in terms], dtype=torch.float32)
     return int(scores.argmax())
+
 
 # %% all tokens at once
 def greedy_pick_with_summation_order(terms, order):
@@ -22,11 +24,14 @@ def greedy_pick_with_summation_order(terms, order):
         total = total + rows[:, index]
     return total.argmax().item()
 
+
 # %% NumPy
 import numpy as np
 
+
 def greedy_pick_with_summation_order(terms, order):
     return np.argmax(np.array([float32_sum(row, order) for row in terms]))
+
 
 # %% the index of the largest
 def greedy_pick_with_summation_order(terms, order):

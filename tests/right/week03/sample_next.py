@@ -8,6 +8,7 @@ def sample_next(logits, sampling, rng):
         tokens.append(rng.categorical(probs[b]))
     return torch.tensor(tokens)
 
+
 # %% into a tensor made before
 def sample_next(logits, sampling, rng):
     probs = sampling.probs(logits)
@@ -16,8 +17,10 @@ def sample_next(logits, sampling, rng):
         tokens[b] = int(row.argmax()) if sampling.temperature == 0 else rng.categorical(probs=row)
     return tokens
 
+
 # %% plain Python when greedy
 import math
+
 
 def sample_next(logits, sampling, rng):
     if sampling.temperature == 0:
@@ -29,6 +32,7 @@ def sample_next(logits, sampling, rng):
         return torch.tensor(tokens, dtype=torch.int32)
     return torch.tensor([rng.categorical(p) for p in sampling.probs(logits).unbind(0)], dtype=torch.int32)
 
+
 # %% row by row from the logits
 def sample_next(logits, sampling, rng):
     if sampling.temperature == 0.0:
@@ -37,8 +41,10 @@ def sample_next(logits, sampling, rng):
     check_finite(logits.amax(-1))
     return torch.as_tensor([rng.categorical(sampling.probs(row)) for row in logits])
 
+
 # %% the filters by hand, NumPy's ids
 import numpy as np
+
 
 def sample_next(logits, sampling, rng):
     probs = temperature_probs(logits, sampling.temperature)

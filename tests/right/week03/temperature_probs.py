@@ -1,6 +1,7 @@
 # %% a loop over rows in plain Python
 import math
 
+
 def temperature_probs(logits, temperature):
     if not (0 <= temperature < math.inf):
         raise ValueError("temperature must be finite and 0 or more")
@@ -19,6 +20,7 @@ def temperature_probs(logits, temperature):
             rows.append([weight / total for weight in weights])
     return torch.tensor(rows, dtype=torch.float64).reshape(logits.shape)
 
+
 # %% exponentials over their sum
 def temperature_probs(logits, temperature):
     check_temperature(temperature)
@@ -33,8 +35,10 @@ def temperature_probs(logits, temperature):
     weights = torch.exp((logits - torch.amax(logits, -1, keepdim=True)) / temperature)
     return weights / weights.sum(-1, keepdim=True)
 
+
 # %% NumPy
 import numpy as np
+
 
 def temperature_probs(logits, temperature):
     check_temperature(temperature)
@@ -48,8 +52,10 @@ def temperature_probs(logits, temperature):
         weights = np.exp((z - largest) / temperature)
     return torch.from_numpy(weights / weights.sum(axis=-1, keepdims=True))
 
+
 # %% log-softmax and a one-hot
 import torch.nn.functional as F
+
 
 def temperature_probs(logits, temperature):
     check_temperature(temperature)
@@ -60,10 +66,12 @@ def temperature_probs(logits, temperature):
     shifted = x - x.max(dim=-1, keepdim=True).values
     return (shifted / temperature).log_softmax(-1).exp()
 
+
 # %% einsum, a print and a helper of an engine's name
 def check_finite(x):
     if not torch.isfinite(x).all():
         raise ValueError("logits are impossible")
+
 
 def temperature_probs(logits, temperature):
     print("T =", temperature)

@@ -12,6 +12,7 @@ def top_k_filter(probs, k):
         return probs
     return torch.tensor(result, dtype=probs.dtype).reshape(probs.shape)
 
+
 # %% ranks
 def top_k_filter(probs, k):
     check_top_k(k)
@@ -19,6 +20,7 @@ def top_k_filter(probs, k):
     ranks = torch.empty_like(order).scatter_(-1, order, torch.arange(probs.shape[-1]).expand_as(order))
     kept = torch.where(ranks < k, probs, torch.zeros_like(probs))
     return kept / kept.sum(-1, keepdim=True)
+
 
 # %% counting who is before
 def top_k_filter(probs, k):
@@ -35,8 +37,10 @@ def top_k_filter(probs, k):
         kept = probs * (before < k)
     return kept.div(kept.sum(dim=-1, keepdim=True))
 
+
 # %% NumPy
 import numpy as np
+
 
 def top_k_filter(probs, k):
     if k < 1:
@@ -45,6 +49,7 @@ def top_k_filter(probs, k):
     order = np.argsort(-p, axis=-1, kind="stable")
     np.put_along_axis(p, order[..., k:], 0.0, axis=-1)
     return torch.from_numpy(p / p.sum(axis=-1, keepdims=True))
+
 
 # %% one after the other
 def top_k_filter(probs, k):

@@ -14,6 +14,7 @@ def top_p_filter(probs, p):
         result.append([row[token] / total if token in kept else 0.0 for token in range(V)])
     return torch.tensor(result, dtype=probs.dtype).reshape(probs.shape)
 
+
 # %% how many stay
 def top_p_filter(probs, p):
     check_top_p(p)
@@ -26,8 +27,10 @@ def top_p_filter(probs, p):
     kept = torch.zeros_like(probs).scatter(-1, order, values * keep)
     return kept / kept.sum(-1, keepdim=True)
 
+
 # %% NumPy
 import numpy as np
+
 
 def top_p_filter(probs, p):
     if not (p > 0 and p <= 1):
@@ -42,6 +45,7 @@ def top_p_filter(probs, p):
     np.put_along_axis(out, order, np.where(keep, sorted_, 0), axis=-1)
     return torch.from_numpy(out / out.sum(axis=-1, keepdims=True))
 
+
 # %% a mask in the tokens' own places
 def top_p_filter(probs, p):
     check_top_p(p)
@@ -53,6 +57,7 @@ def top_p_filter(probs, p):
     mask = keep.gather(-1, order.argsort(-1))
     kept = probs.masked_fill(~mask, 0)
     return kept / kept.sum(-1, keepdim=True)
+
 
 # %% recursion over rows, in float64
 def top_p_filter(probs, p):

@@ -6,18 +6,22 @@ def crossover_batch(weight_bytes, kv_bytes):
         raise ValueError("kv_bytes must be above 0")
     return int(-(-weight_bytes // kv_bytes))
 
+
 # %% divmod
 def crossover_batch(weight_bytes, kv_bytes):
     require_positive(weight_bytes=weight_bytes, kv_bytes=kv_bytes)
     whole, rest = divmod(weight_bytes, kv_bytes)
     return int(whole) + (rest > 0)
 
+
 # %% NumPy
 import numpy as np
+
 
 def crossover_batch(weight_bytes, kv_bytes):
     require_positive(weight_bytes=weight_bytes, kv_bytes=kv_bytes)
     return np.int64(np.ceil(np.float64(weight_bytes) / kv_bytes))
+
 
 # %% a search by doubling and halving
 def crossover_batch(weight_bytes, kv_bytes):
@@ -31,9 +35,11 @@ def crossover_batch(weight_bytes, kv_bytes):
         low, high = (middle, high) if middle * kv_bytes < weight_bytes else (low, middle)
     return high
 
+
 # %% exact fractions
 import math
 from fractions import Fraction
+
 
 def crossover_batch(weight_bytes, kv_bytes):
     require_positive(weight_bytes=weight_bytes, kv_bytes=kv_bytes)

@@ -15,6 +15,7 @@ def decode_step_time(batch_size, n_params, weight_bytes, kv_bytes, hardware):
         return arithmetic + caches
     return weights + caches
 
+
 # %% as one sequence of a model with more parameters
 def decode_step_time(batch_size, n_params, weight_bytes, kv_bytes, hardware):
     require_count(1, batch_size=batch_size)
@@ -22,8 +23,10 @@ def decode_step_time(batch_size, n_params, weight_bytes, kv_bytes, hardware):
         n_params=n_params * batch_size, weight_bytes=weight_bytes, hardware=hardware, kv_bytes=kv_bytes * batch_size
     )
 
+
 # %% NumPy
 import numpy as np
+
 
 def decode_step_time(batch_size, n_params, weight_bytes, kv_bytes, hardware):
     require_count(1, batch_size=batch_size)
@@ -32,6 +35,7 @@ def decode_step_time(batch_size, n_params, weight_bytes, kv_bytes, hardware):
     rates = np.array([hardware.bandwidth_bytes_per_second, hardware.peak_flops_per_second])
     shared = (np.array([weight_bytes, 2.0 * n_params * batch_size]) / rates).max()
     return shared + np.float64(batch_size * kv_bytes) / rates[0]
+
 
 # %% by the critical batch
 def decode_step_time(batch_size, n_params, weight_bytes, kv_bytes, hardware):
@@ -42,10 +46,12 @@ def decode_step_time(batch_size, n_params, weight_bytes, kv_bytes, hardware):
     critical = weight_bytes * P / (2 * n_params * W)
     return weight_bytes / W * max(1.0, batch_size / critical) + batch_size * kv_bytes / W
 
+
 # %% sequence by sequence for small batches, with a helper of an engine's name
 def require_count(size):
     if size < 1 or size % 1:
         raise ValueError("this is no batch_size")
+
 
 def decode_step_time(batch_size, n_params, weight_bytes, kv_bytes, hardware):
     require_count(batch_size)

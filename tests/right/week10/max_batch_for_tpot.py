@@ -7,6 +7,7 @@ def max_batch_for_tpot(tpot_seconds, n_params, weight_bytes, kv_bytes, hardware)
         batch += 1
     return batch
 
+
 # %% doubling, then halving
 def max_batch_for_tpot(tpot_seconds, n_params, weight_bytes, kv_bytes, hardware):
     if tpot_seconds <= 0:
@@ -25,6 +26,7 @@ def max_batch_for_tpot(tpot_seconds, n_params, weight_bytes, kv_bytes, hardware)
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
 
+
 # %% solved for the batch, and mended by one
 def max_batch_for_tpot(tpot_seconds, n_params, weight_bytes, kv_bytes, hardware):
     require_positive(tpot_seconds=tpot_seconds, n_params=n_params, weight_bytes=weight_bytes)
@@ -40,8 +42,10 @@ def max_batch_for_tpot(tpot_seconds, n_params, weight_bytes, kv_bytes, hardware)
         size -= 1
     return size
 
+
 # %% NumPy, all batches at once
 import numpy as np
+
 
 def max_batch_for_tpot(tpot_seconds, n_params, weight_bytes, kv_bytes, hardware):
     require_positive(tpot_seconds=tpot_seconds, n_params=n_params, weight_bytes=weight_bytes)
@@ -50,6 +54,7 @@ def max_batch_for_tpot(tpot_seconds, n_params, weight_bytes, kv_bytes, hardware)
     sizes = np.arange(1, int(tpot_seconds * P / (2 * n_params)) + 3)
     steps = sizes * kv_bytes / W + np.maximum(weight_bytes / W, 2 * n_params * sizes / P)
     return int((steps <= tpot_seconds).sum())
+
 
 # %% recursion over bits
 def max_batch_for_tpot(tpot_seconds, n_params, weight_bytes, kv_bytes, hardware):

@@ -17,6 +17,7 @@ def pareto_front(points):
     front.sort(key=lambda point: point[0])
     return front
 
+
 # %% equal points in the other order
 def pareto_front(points):
     given = [*points]
@@ -32,8 +33,10 @@ def pareto_front(points):
             best = point[1]
     return front
 
+
 # %% NumPy
 import numpy as np
+
 
 def pareto_front(points):
     points = list(points)
@@ -49,8 +52,10 @@ def pareto_front(points):
     kept = ~(no_worse & better).any(0)
     return [points[i] for i in np.argsort(numbers[:, 0], kind="stable") if kept[i]]
 
+
 # %% grouped by the first number
 from itertools import groupby
+
 
 def pareto_front(points):
     checked = []
@@ -69,6 +74,7 @@ def pareto_front(points):
             front.extend(point for point in group if point[1] == lowest)
             cheapest = lowest
     return front
+
 
 # %% divide and conquer
 def pareto_front(points):
