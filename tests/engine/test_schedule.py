@@ -92,6 +92,10 @@ def test_schedule_lets_prompt_shares_decide_where_the_scheduler_is_fair(impl):
     scheduler = made(impl, n_blocks=30, max_tokens_per_step=8, max_overtakes=4)
     in_its_prompt(scheduler, "p", 40, 2), in_its_prompt(scheduler, "q", 6, 3)
     assert sorted(shown(scheduler.schedule()).split()) == ["p5", "q3"], "fair: half for the oldest, then the shortest"
+    scheduler = made(impl, n_blocks=30, max_tokens_per_step=8, max_overtakes=1)
+    in_its_prompt(scheduler, "p", 40, 2), in_its_prompt(scheduler, "q", 6, 3)
+    said = sorted(shown(scheduler.schedule()).split())
+    assert said == ["p5", "q3"], "fair wherever max_overtakes is above 0, so also where it is 1"
 
 
 def test_schedule_admits_newcomers_with_what_is_left(impl):

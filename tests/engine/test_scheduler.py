@@ -100,6 +100,14 @@ def test_admit_without_budget_admits_nobody(impl, budget):
 
 
 @ADMIT
+def test_admit_uses_the_budget_to_its_last_token(impl):
+    scheduler, plan = made(impl), Plan()
+    waiting(scheduler, Named("a", 4), Named("b", 5))
+    scheduler.admit(plan, 5)
+    assert shown(plan) == "a4 b1", "a takes 4 of the 5 tokens, and the one that is left is a first chunk of b"
+
+
+@ADMIT
 def test_admit_counts_those_who_run_already(impl):
     scheduler, plan = made(impl, max_running=2), Plan()
     running(scheduler, "r", 2)

@@ -252,6 +252,17 @@ def test_append_into_a_shared_block_copies_it_first(impl):
 
 
 @APPEND
+def test_append_into_a_shared_third_block_copies_the_last_one(impl):
+    allocator, table = table_of(impl, 10)  # blocks of 4: two full ones, and two positions in the third
+    for block in table.blocks:
+        allocator.share(block)
+    before = list(table.blocks)
+    copies = table.append(1)
+    assert table.blocks[:2] == before[:2], "full blocks before the last one stay: position 10 falls into the last block"
+    assert copies == [(before[2], table.blocks[2])], "the last block, which is shared, is copied: [-1], not the second"
+
+
+@APPEND
 def test_append_behind_a_full_shared_block_copies_nothing(impl):
     allocator, table = table_of(impl, 4)
     allocator.share(table.blocks[0])

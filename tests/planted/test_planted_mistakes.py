@@ -36,7 +36,7 @@ def case(mistake):
     return pytest.param(mistake, marks=marks, id=mistake["name"])
 
 
-@pytest.mark.parametrize("mistake", map(case, MISTAKES))
+@pytest.mark.parametrize("mistake", [case(mistake) for mistake in MISTAKES])
 def test_a_planted_mistake_fails_its_test_by_name(mistake):
     assert passes_unplanted(mistake["test"]), f"{mistake['test']} fails without any mistake"
     with planted(mistake["file"], mistake["old"], mistake["new"]):

@@ -69,6 +69,17 @@ def test_plain_matmul_puts_the_outputs_of_its_blocks_side_by_side(impl, few_at_o
 
 
 @pytest.mark.exercise("plain_matmul")
+def test_plain_matmul_puts_the_outputs_of_its_blocks_side_by_side_for_texts_of_several_positions(impl, few_at_once):
+    codes, scales, meant = weights_of(64, 64, 4, 16)
+    x = random(2, 5, 64, seed=1)
+    outputs = "x is (…, D): outputs stand along its last dimension, -1, which is 1 for a matrix only"
+    with errors_mean(outputs, RuntimeError):
+        actual = impl.plain_matmul(x, codes, scales, 4)
+    assert actual.shape == (2, 5, 64), f"shape {tuple(actual.shape)}, not (2, 5, 64): {outputs}"
+    assert close(actual, x @ meant.T), "in several blocks the result is not x · Ŵᵀ"
+
+
+@pytest.mark.exercise("plain_matmul")
 @pytest.mark.parametrize("bits", [8, 2])
 def test_plain_matmul_decodes_a_block_of_rows_at_a_time(impl, few_at_once, bits):
     codes, scales, _ = weights_of(128, 64, bits)

@@ -91,6 +91,7 @@ def test_quantization_error_refuses_shapes_that_differ(impl):
         (4, 32, 4.5),
         (8, 4096, 8.00390625),  # one scale a row of 4,096: 8 + 16/4096
         (2, 16, 3.0),  # small groups cost as much as half the codes
+        (4, 1, 20.0),  # a scale for each weight
     ],
 )
 def test_bits_per_weight_adds_the_share_of_the_scale(impl, bits, group_size, expected):

@@ -272,6 +272,7 @@ def test_dequantize_is_exact_for_scales_of_two_bytes(impl):
 @pytest.mark.exercise("dequantize")
 def test_dequantize_refuses_scales_that_do_not_share_out_evenly(impl):
     assert_refuses("scales", impl.dequantize, int8([1, 2, 3, 4, 5]), torch.ones(1, 2))
+    assert_refuses("scales", impl.dequantize, int8([1, 2, 3, 4]), torch.ones(1, 0))  # no scale at all
 
 
 @pytest.mark.parametrize("bits", [2, 4, 8])

@@ -330,12 +330,13 @@ def test_simulate_continuous_batching_refuses_bad_input(impl, blamed, needs, n_s
 
 @pytest.mark.exercise("ServingRun.utilisation")
 def test_utilisation_is_slots_at_work_over_steps_times_slots(impl):
-    # Request 0 is a request like any other. 3 of 6.
-    run = impl.ServingRun(((0, None), (0, 1), (None, None)), 2, (0, 1))
-    assert run.utilisation != pytest.approx(1 / 6), "request 0 was taken for an empty slot; compare with None"
+    # Request 0 is a request like any other. 3 of 8; without the steps in which nothing runs 3 of 4.
+    run = impl.ServingRun(((0, None), (0, 1), (None, None), (None, None)), 2, (0, 1))
+    assert run.utilisation != pytest.approx(1 / 8), "request 0 was taken for an empty slot; compare with None"
     assert run.utilisation != pytest.approx(0.75), "a step in which nothing runs counts too"
-    assert run.utilisation != pytest.approx(50), "a share from 0 to 1, not per cent"
-    assert run.utilisation == pytest.approx(0.5), f"3 of 6 places are taken: 0.5, not {run.utilisation}"
+    assert run.utilisation != pytest.approx(0.625), "the empty slots were counted, not those at work"
+    assert run.utilisation != pytest.approx(37.5), "a share from 0 to 1, not per cent"
+    assert run.utilisation == pytest.approx(0.375), f"3 of 8 places are taken: 0.375, not {run.utilisation}"
     try:
         empty = impl.ServingRun((), 2, ()).utilisation
     except ZeroDivisionError:
