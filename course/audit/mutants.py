@@ -64,7 +64,7 @@ def equivalent() -> dict[str, str]:
 
 
 def _inside(function: Any) -> list[tuple[ast.AST, ast.AST]]:
-    """(statement, node) for the nodes of a body, but for docstring, annotations and what an error or an f-string says."""
+    """(statement, node) for the nodes of a body, but for docstring, annotations and what errors and f-strings say."""
     body = function.body[1:] if ast.get_docstring(function) else function.body
     waiting: list[tuple[ast.AST, ast.AST]] = [(node, node) for node in reversed(body)]
     found = []

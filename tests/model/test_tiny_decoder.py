@@ -302,9 +302,12 @@ def test_forward_step_uses_the_last_place_and_refuses_a_full_cache(impl):
     decoder.forward_step(5, cache)
     assert cache.length == 9, "the last place of the capacity is usable"
     try:
-        assert_refuses("capacity|cache|token", decoder.forward_step, 5, cache)
+        decoder.forward_step(5, cache)
     except IndexError:
         pytest.fail("a full cache must be refused, and `embed` does it if it is told where the token stands")
+    except ValueError:
+        pass  # refused; whether it says what is wrong comes next
+    assert_refuses("capacity|cache|token", decoder.forward_step, 5, cache)
 
 
 # --- generate ----------------------------------------------------------------------------------------------------
