@@ -6,6 +6,12 @@ from .._lazy import lazy
 
 # Written by `course build` from the files' own definitions.
 _HOMES = {
+    "building": [
+        "GROUP_SIZE",
+        "Weights",
+        "build_model",
+        "check_weights",
+    ],
     "gguf": [
         "GGUF",
         "gguf_config",
@@ -25,6 +31,7 @@ _HOMES = {
     "huggingface": [
         "GGUF_SUFFIX",
         "HUGGING_FACE",
+        "SEPARATE_EXPERTS",
         "SHIPPED",
         "SMOLLM2",
         "find_folder",
@@ -34,15 +41,28 @@ _HOMES = {
         "save",
         "to_hf_tensors",
     ],
+    "tensor_files": [
+        "INDEX",
+        "SINGLE",
+        "TensorFiles",
+        "read_json",
+    ],
+    "tokens": [
+        "read_tokenizer",
+        "read_tokens",
+    ],
     "weight_layout": [
         "Shape",
         "WeightLayout",
-        "build_model",
     ],
 }
 __getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
+    from .building import GROUP_SIZE as GROUP_SIZE
+    from .building import Weights as Weights
+    from .building import build_model as build_model
+    from .building import check_weights as check_weights
     from .gguf import GGUF as GGUF
     from .gguf import gguf_config as gguf_config
     from .gguf import gguf_tokenizer as gguf_tokenizer
@@ -57,6 +77,7 @@ if TYPE_CHECKING:
     from .gguf_blocks import decode_blocks as decode_blocks
     from .huggingface import GGUF_SUFFIX as GGUF_SUFFIX
     from .huggingface import HUGGING_FACE as HUGGING_FACE
+    from .huggingface import SEPARATE_EXPERTS as SEPARATE_EXPERTS
     from .huggingface import SHIPPED as SHIPPED
     from .huggingface import SMOLLM2 as SMOLLM2
     from .huggingface import find_folder as find_folder
@@ -65,6 +86,11 @@ if TYPE_CHECKING:
     from .huggingface import load as load
     from .huggingface import save as save
     from .huggingface import to_hf_tensors as to_hf_tensors
+    from .tensor_files import INDEX as INDEX
+    from .tensor_files import SINGLE as SINGLE
+    from .tensor_files import TensorFiles as TensorFiles
+    from .tensor_files import read_json as read_json
+    from .tokens import read_tokenizer as read_tokenizer
+    from .tokens import read_tokens as read_tokens
     from .weight_layout import Shape as Shape
     from .weight_layout import WeightLayout as WeightLayout
-    from .weight_layout import build_model as build_model

@@ -20,10 +20,10 @@ from torch import Tensor
 
 from ..config import ModelConfig
 from ..model.decoder import NanoLM
-from ..model.quantize import quantize_model
 from ..text.tokenizer import Tokenizer
+from .building import build_model
 from .gguf_blocks import GGUFFile
-from .weight_layout import WeightLayout, build_model
+from .weight_layout import WeightLayout
 
 GGUF = WeightLayout(
     top={"embedding": ["token_embd"], "norm": ["output_norm"], "head": ["output"]},
@@ -46,7 +46,7 @@ def load_gguf(
     path: Path | str,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
-    quantized: bool = False,
+    bits: int = 0,
 ) -> tuple[NanoLM, Tokenizer]:
     """Return (model, tokenizer) from a GGUF file of a Llama-style model, the model ready for inference.
 
@@ -54,9 +54,9 @@ def load_gguf(
         path: the file; its weights are F32, F16, Q8_0, Q4_0 or Q4_1.
         device: "cpu", "cuda" or "mps".
         dtype: of the numbers that the model runs in.
-        quantized: keep the linear layers as 8-bit codes with a scale a row (`quantize_model`, the head left out). They
-            are made anew, since a Q4_1 block has a smallest value, for which the engine's codes have no place: a second
-            rounding, finer than the file's own.
+        bits: 8 or 4 keeps the linear layers as codes (`build_model`), 0 as floats. They are made anew, since a Q4_1
+            block has a smallest value, for which the engine's codes have no place: a second rounding, in 8 bits finer
+            than the file's own.
 
     Raises:
         ModuleNotFoundError: the library `gguf` is not installed.
@@ -66,12 +66,13 @@ def load_gguf(
     """
     file = GGUFFile(path)
     config = gguf_config(file)
-    tensors = {name: file.read(name) for name in file.kinds}
-    for name, tensor in tensors.items():
-        if name.endswith(("attn_q.weight", "attn_k.weight")):
-            tensors[name] = half_split_rows(tensor, config.head_dim)
-    model = build_model(GGUF.join(tensors, config, str(path)), config, device, dtype)
-    return quantize_model(model, 8) if quantized else model, gguf_tokenizer(file)
+    GGUF.check(file.shapes, config, str(path))
+
+    def read(name: str) -> Tensor:
+        turned = name.endswith(("attn_q.weight", "attn_k.weight"))
+        return half_split_rows(file.read(name), config.head_dim) if turned else file.read(name)
+
+    return build_model(GGUF.joined(read, config), config, device, dtype, bits), gguf_tokenizer(file)
 
 
 def half_split_rows(weight: Float[Tensor, "rows D"], H: int) -> Float[Tensor, "rows D"]:

@@ -61,6 +61,7 @@ class GGUFFile:
     Attributes:
         path: where it lies.
         kinds: the block format of each tensor by name, "Q4_1" or "F32" and so on.
+        shapes: the shape of each, decoded.
 
     Raises:
         ModuleNotFoundError: the library `gguf` is not installed.
@@ -84,6 +85,8 @@ class GGUFFile:
             raise ValueError(f"{path} is not a GGUF file, or is cut short: {error}") from error
         self._tensors = {tensor.name: tensor for tensor in self._reader.tensors}
         self.kinds = {name: tensor.tensor_type.name for name, tensor in self._tensors.items()}
+        # GGUF counts the other way round: the numbers that lie side by side come first.
+        self.shapes = {name: tuple(int(n) for n in reversed(t.shape)) for name, t in self._tensors.items()}
 
     def entry(self, key: str) -> Any:
         """Return an entry of the metadata as a number, string, bool or list; None where the file has none."""
