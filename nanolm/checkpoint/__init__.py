@@ -49,7 +49,7 @@ _HOMES = {
     ],
     "tokens": [
         "read_tokenizer",
-        "read_tokens",
+        "with_tokens",
     ],
     "weight_layout": [
         "Shape",
@@ -91,6 +91,6 @@ if TYPE_CHECKING:
     from .tensor_files import TensorFiles as TensorFiles
     from .tensor_files import read_json as read_json
     from .tokens import read_tokenizer as read_tokenizer
-    from .tokens import read_tokens as read_tokens
+    from .tokens import with_tokens as with_tokens
     from .weight_layout import Shape as Shape
     from .weight_layout import WeightLayout as WeightLayout

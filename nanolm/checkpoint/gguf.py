@@ -21,7 +21,7 @@ from torch import Tensor
 from ..config import ModelConfig
 from ..model.decoder import NanoLM
 from ..text.tokenizer import Tokenizer
-from .building import build_model
+from .building import build_model, check_weights
 from .gguf_blocks import GGUFFile
 from .weight_layout import WeightLayout
 
@@ -46,7 +46,7 @@ def load_gguf(
     path: Path | str,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
-    bits: int = 0,
+    weights: str | None = None,
 ) -> tuple[NanoLM, Tokenizer]:
     """Return (model, tokenizer) from a GGUF file of a Llama-style model, the model ready for inference.
 
@@ -54,9 +54,8 @@ def load_gguf(
         path: the file; its weights are F32, F16, Q8_0, Q4_0 or Q4_1.
         device: "cpu", "cuda" or "mps".
         dtype: of the numbers that the model runs in.
-        bits: 8 or 4 keeps the linear layers as codes (`build_model`), 0 as floats. They are made anew, since a Q4_1
-            block has a smallest value, for which the engine's codes have no place: a second rounding, in 8 bits finer
-            than the file's own.
+        weights: as for `load`. Codes are made anew, since a Q4_1 block has a smallest value, for which the engine's
+            codes have no place: a second rounding, in 8 bits finer than the file's own.
 
     Raises:
         ModuleNotFoundError: the library `gguf` is not installed.
@@ -64,6 +63,7 @@ def load_gguf(
         ValueError: no GGUF file or one cut short; an architecture, a feature or a block format that this engine does
             not have; metadata or a tensor that is missing, unknown or of the wrong shape.
     """
+    dtype, bits = check_weights(weights, dtype)
     file = GGUFFile(path)
     config = gguf_config(file)
     GGUF.check(file.shapes, config, str(path))
@@ -139,7 +139,8 @@ def gguf_tokenizer(file: GGUFFile) -> Tokenizer:
         if its_type in (_CONTROL, _USER_DEFINED):
             special = its_type == _CONTROL
             inner.add_tokens([AddedToken(token, special=special, normalized=False)])
-    return Tokenizer(inner, eos_token=tokens[_entry(file, "tokenizer.ggml.eos_token_id", int)])
+    special = {"eos_token": tokens[_entry(file, "tokenizer.ggml.eos_token_id", int)]}
+    return Tokenizer(inner, special["eos_token"], file.entry("tokenizer.chat_template"), special)
 
 
 def installed_smollm2() -> Path:

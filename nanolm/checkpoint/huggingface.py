@@ -17,7 +17,7 @@ from ..text.tokenizer import Tokenizer
 from .building import build_model, check_weights
 from .gguf import installed_smollm2, load_gguf
 from .tensor_files import TensorFiles, read_json
-from .tokens import read_tokenizer, read_tokens
+from .tokens import beginning_with, read_tokenizer, with_tokens
 from .weight_layout import WeightLayout
 
 SHIPPED = Path(__file__).parent.parent / "shipped"
@@ -82,17 +82,18 @@ def load(
         ModuleNotFoundError: a GGUF file, and the library `gguf` is not installed.
         ValueError: a tensor that is missing, unknown or of the wrong shape, or a configuration we cannot run.
     """
-    dtype, bits = check_weights(weights, dtype)
     folder = find_model(name)
     if folder.suffix == GGUF_SUFFIX and not folder.is_dir():
-        return load_gguf(folder, device, dtype, bits)
+        return load_gguf(folder, device, dtype, weights)
+    dtype, bits = check_weights(weights, dtype)
     hf = read_json(folder / "config.json")
-    config, layout = read_tokens(ModelConfig.from_hf(hf), folder), _LAYOUTS.get(hf.get("model_type", ""), HUGGING_FACE)
+    config, layout = ModelConfig.from_hf(hf), _LAYOUTS.get(hf.get("model_type", ""), HUGGING_FACE)
     with TensorFiles(folder) as files:
         layout.check(files.shapes, config, str(folder))
         if config.tie_embeddings:
             _check_tie(files, layout)
-        tokenizer = read_tokenizer(folder, config)
+        tokenizer, adds_start = read_tokenizer(folder)
+        config = with_tokens(config, folder, tokenizer, adds_start)
         return build_model(layout.joined(files.read, config), config, device, dtype, bits), tokenizer
 
 
@@ -135,7 +136,7 @@ def save(model: NanoLM, tokenizer: Tokenizer, folder: Path | str, dtype: torch.d
             "clean_up_tokenization_spaces": False,
         },
     )
-    tokenizer.save(folder / "tokenizer.json")
+    beginning_with(tokenizer, start).save(folder / "tokenizer.json")
 
 
 def from_hf_tensors(tensors: dict[str, Tensor], config: ModelConfig, source: str = "checkpoint") -> dict[str, Tensor]:

@@ -98,7 +98,7 @@ def generate(
         from ..speculative.drafts import speculate
 
         ids, ends = _ids_and_ends(prompt, target, tokenizer, chat)
-        sampling, writer, counts = replace(sampling, end_tokens=ends), Writer(tokenizer, ends, skip_space=chat), None
+        sampling, writer, counts = replace(sampling, end_tokens=ends), Writer(tokenizer, ends, chat, ids), None
         if guesser is None:
 
             def write(row: Sequence[int | None]) -> None:
@@ -133,15 +133,18 @@ class Writer:
 
     Args:
         skip_space: leave out spaces at the very beginning.
+        after: the prompt's tokens.
 
     Attributes:
         first: seconds until the first tokens, and how many came at once; None before.
     """
 
-    def __init__(self, tokenizer: "Tokenizer", end_tokens: Sequence[int], skip_space: bool = False) -> None:
+    def __init__(
+        self, tokenizer: "Tokenizer", end_tokens: Sequence[int], skip_space: bool = False, after: Sequence[int] = ()
+    ) -> None:
         from ..text.detokenizer import IncrementalDetokenizer
 
-        self._text = IncrementalDetokenizer(tokenizer, end_tokens, skip_space=skip_space)
+        self._text = IncrementalDetokenizer(tokenizer, end_tokens, skip_space=skip_space, after=after)
         self._end_tokens = end_tokens
         self._start = self._latest = time.perf_counter()
         self.first: tuple[float, int] | None = None
@@ -198,7 +201,6 @@ def _ids_and_ends(
     if chat:
         from ..text.chat import chat_prompt, last_tokens
 
-        ids, ends = chat_prompt([("user", prompt)], tokenizer), (*ends, *last_tokens(tokenizer))
-    else:
-        ids = tokenizer.encode(prompt)
-    return after_start(ids, model.config), ends
+        ids = chat_prompt([("user", prompt)], tokenizer, model.config)
+        return ids, tuple(dict.fromkeys((*ends, *last_tokens(tokenizer))))
+    return after_start(tokenizer.encode(prompt), model.config), ends

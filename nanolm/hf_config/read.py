@@ -41,6 +41,9 @@ def read_hf_config(hf: dict[str, Any]) -> dict[str, Any]:
         "eos_token_ids": token_ids(hf, "eos_token_id"),
         "windows": _windows(kind, hf, sizes),
     }
+    scaling = fields.get("rope_scaling")
+    if scaling is not None and scaling.kind == "dynamic":  # its file names the context before it was stretched
+        fields["max_positions"] = int(scaling.original * scaling.get("factor"))
     if "attention_bias" in family.read:
         fields |= {"qkv_bias": flag(hf, "attention_bias"), "out_bias": flag(hf, "attention_bias")}
     if "qkv_bias" in family.read:

@@ -90,7 +90,7 @@ def test_a_loaded_model_is_ready_for_inference_in_the_number_type_asked_for(twin
 
 
 def test_quantized_keeps_the_layers_as_8_bit_codes_and_the_head_as_it_is(twin):
-    (model, _), (exact, _) = load_gguf(twin.path, quantized=True), load_gguf(twin.path)
+    (model, _), (exact, _) = load_gguf(twin.path, weights="int8"), load_gguf(twin.path)
     kinds = {name: type(module) for name, module in model.named_modules() if name.endswith(("qkv", "out", "down"))}
     assert len(kinds) == 6 and set(kinds.values()) == {QuantizedLinear}
     assert torch.equal(model.head.weight, exact.head.weight)

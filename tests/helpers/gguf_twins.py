@@ -28,6 +28,13 @@ SIZES = {
     "llama.rope.freq_base": 333.0,
     "llama.rope.dimension_count": 16,
 }
+# SmolLM2's template as its file has it, in a line a step.
+CHAT = (
+    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\n"
+    "You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n' }}{% endif %}"
+    "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
 _LAYER = {
     "attn_norm": ("input_layernorm", "D"),
     "attn_q": ("self_attn.q_proj", "qD"),
@@ -67,6 +74,7 @@ def vocabulary() -> dict[str, Any]:
         "tokenizer.ggml.bos_token_id": 1,
         "tokenizer.ggml.eos_token_id": 2,
         "tokenizer.ggml.add_bos_token": False,
+        "tokenizer.chat_template": CHAT,
     }
 
 
