@@ -15,7 +15,6 @@ _HOMES = {
     "gguf": [
         "GGUF",
         "gguf_config",
-        "gguf_tokenizer",
         "half_split_rows",
         "installed_smollm2",
         "load_gguf",
@@ -27,6 +26,14 @@ _HOMES = {
         "PLAIN_KINDS",
         "bits_per_weight_of",
         "decode_blocks",
+    ],
+    "gguf_tokens": [
+        "end_tokens",
+        "entries",
+        "entry",
+        "gguf_tokenizer",
+        "start_token",
+        "token_id",
     ],
     "huggingface": [
         "GGUF_SUFFIX",
@@ -48,6 +55,7 @@ _HOMES = {
         "read_json",
     ],
     "tokens": [
+        "beginning_with",
         "read_tokenizer",
         "with_tokens",
     ],
@@ -65,7 +73,6 @@ if TYPE_CHECKING:
     from .building import check_weights as check_weights
     from .gguf import GGUF as GGUF
     from .gguf import gguf_config as gguf_config
-    from .gguf import gguf_tokenizer as gguf_tokenizer
     from .gguf import half_split_rows as half_split_rows
     from .gguf import installed_smollm2 as installed_smollm2
     from .gguf import load_gguf as load_gguf
@@ -75,6 +82,12 @@ if TYPE_CHECKING:
     from .gguf_blocks import PLAIN_KINDS as PLAIN_KINDS
     from .gguf_blocks import bits_per_weight_of as bits_per_weight_of
     from .gguf_blocks import decode_blocks as decode_blocks
+    from .gguf_tokens import end_tokens as end_tokens
+    from .gguf_tokens import entries as entries
+    from .gguf_tokens import entry as entry
+    from .gguf_tokens import gguf_tokenizer as gguf_tokenizer
+    from .gguf_tokens import start_token as start_token
+    from .gguf_tokens import token_id as token_id
     from .huggingface import GGUF_SUFFIX as GGUF_SUFFIX
     from .huggingface import HUGGING_FACE as HUGGING_FACE
     from .huggingface import SEPARATE_EXPERTS as SEPARATE_EXPERTS
@@ -90,6 +103,7 @@ if TYPE_CHECKING:
     from .tensor_files import SINGLE as SINGLE
     from .tensor_files import TensorFiles as TensorFiles
     from .tensor_files import read_json as read_json
+    from .tokens import beginning_with as beginning_with
     from .tokens import read_tokenizer as read_tokenizer
     from .tokens import with_tokens as with_tokens
     from .weight_layout import Shape as Shape
