@@ -122,8 +122,10 @@ class ModelConfig:
         }
 
     def _refuse_to_write(self) -> None:
-        plain = ModelConfig(*[1] * 5, 2, 1)
-        names = "rope_scaling windows qkv_bias out_bias mlp_bias qk_norm clip_qkv normalize_shares d_ff_shared dense_layers"
+        plain = ModelConfig(1, 1, 1, 1, 1, 2, 1)
+        names = (
+            "rope_scaling windows qkv_bias out_bias mlp_bias qk_norm clip_qkv normalize_shares d_ff_shared dense_layers"
+        )
         for name in names.split():
             if (value := getattr(self, name)) != getattr(plain, name):
                 raise ValueError(f"{name} is {value!r}; a model is written as a Llama or a Mixtral, which have none")

@@ -11,6 +11,7 @@ _HOMES = {
         "Weights",
         "build_model",
         "check_weights",
+        "group_size_of",
     ],
     "gguf": [
         "GGUF",
@@ -18,6 +19,7 @@ _HOMES = {
         "half_split_rows",
         "installed_smollm2",
         "load_gguf",
+        "open_gguf",
     ],
     "gguf_blocks": [
         "BLOCK",
@@ -45,8 +47,19 @@ _HOMES = {
         "find_model",
         "from_hf_tensors",
         "load",
+        "open_folder",
         "save",
         "to_hf_tensors",
+    ],
+    "memory": [
+        "check_memory",
+        "loading_bytes",
+        "machine_bytes",
+        "resident_bytes",
+    ],
+    "source": [
+        "Source",
+        "opened",
     ],
     "tensor_files": [
         "INDEX",
@@ -71,11 +84,13 @@ if TYPE_CHECKING:
     from .building import Weights as Weights
     from .building import build_model as build_model
     from .building import check_weights as check_weights
+    from .building import group_size_of as group_size_of
     from .gguf import GGUF as GGUF
     from .gguf import gguf_config as gguf_config
     from .gguf import half_split_rows as half_split_rows
     from .gguf import installed_smollm2 as installed_smollm2
     from .gguf import load_gguf as load_gguf
+    from .gguf import open_gguf as open_gguf
     from .gguf_blocks import BLOCK as BLOCK
     from .gguf_blocks import BLOCK_BYTES as BLOCK_BYTES
     from .gguf_blocks import GGUFFile as GGUFFile
@@ -97,8 +112,15 @@ if TYPE_CHECKING:
     from .huggingface import find_model as find_model
     from .huggingface import from_hf_tensors as from_hf_tensors
     from .huggingface import load as load
+    from .huggingface import open_folder as open_folder
     from .huggingface import save as save
     from .huggingface import to_hf_tensors as to_hf_tensors
+    from .memory import check_memory as check_memory
+    from .memory import loading_bytes as loading_bytes
+    from .memory import machine_bytes as machine_bytes
+    from .memory import resident_bytes as resident_bytes
+    from .source import Source as Source
+    from .source import opened as opened
     from .tensor_files import INDEX as INDEX
     from .tensor_files import SINGLE as SINGLE
     from .tensor_files import TensorFiles as TensorFiles

@@ -64,8 +64,12 @@ def build_model(
     return model.eval().requires_grad_(False)
 
 
+def group_size_of(width: int, bits: int) -> int | None:
+    """Return how many weights share a scale in rows of so many: 32 in 4 bits, where that divides them; else a row."""
+    return GROUP_SIZE if bits == 4 and width % GROUP_SIZE == 0 else None
+
+
 def _coded(weight: Tensor, bits: int) -> nn.Module:
     layer = nn.Linear(*weight.T.shape, bias=False, device="meta")
     layer.weight = nn.Parameter(weight, requires_grad=False)
-    fits = weight.shape[1] % GROUP_SIZE == 0
-    return quantized_layer(layer, bits, GROUP_SIZE if bits == 4 and fits else None)
+    return quantized_layer(layer, bits, group_size_of(weight.shape[1], bits))

@@ -8,6 +8,8 @@ Source: the format's description, https://github.com/ggml-org/ggml/blob/master/d
 of llama.cpp.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from ..text.tokenizer import Tokenizer
 from .building import build_model, check_weights
 from .gguf_blocks import GGUFFile
 from .gguf_tokens import end_tokens, entries, entry, gguf_tokenizer, start_token
+from .source import Source
 from .weight_layout import WeightLayout
 
 GGUF = WeightLayout(
@@ -74,16 +77,25 @@ def load_gguf(
             not have; metadata or a tensor that is missing, unknown or of the wrong shape.
     """
     dtype, bits = check_weights(weights, dtype)
+    with open_gguf(path) as source:
+        return build_model(source.weights(), source.config, device, dtype, bits), source.tokenizer
+
+
+@contextmanager
+def open_gguf(path: Path | str) -> Iterator[Source]:
+    """Give a file, opened; raise what `load_gguf` raises."""
     file = GGUFFile(path)
     config = gguf_config(file)
-    is_turned = _TURNED[file.entry("general.architecture")]
     GGUF.check(file.shapes, config, str(path))
+    is_turned = _TURNED[file.entry("general.architecture")]
 
     def read(name: str) -> Tensor:
         turned = is_turned and name.endswith(("attn_q.weight", "attn_k.weight", "attn_q.bias", "attn_k.bias"))
         return half_split_rows(file.read(name), config.head_dim) if turned else file.read(name)
 
-    return build_model(GGUF.joined(read, config), config, device, dtype, bits), gguf_tokenizer(file)
+    entries = {key: file.entry(key) for key in file.keys if not key.startswith("tokenizer.ggml.")}
+    n_bytes = file.path.stat().st_size
+    yield Source(file.path, config, gguf_tokenizer(file), GGUF, file.shapes, file.kinds, read, 1, n_bytes, entries)
 
 
 def half_split_rows(weight: Float[Tensor, "rows D"], H: int) -> Float[Tensor, "rows D"]:

@@ -111,8 +111,8 @@ class GGUFFile:
 
         Raises:
             KeyError: no tensor of that name.
-            ValueError: its block format is neither one of those that `decode_blocks` knows, F32 or F16, nor one that the
-                library decodes.
+            ValueError: its block format is none of those that `decode_blocks` knows, F32, F16, nor one that the library
+                decodes.
         """
         if name not in self._tensors:
             raise KeyError(f"{name!r} is not in the file; it holds {', '.join(list(self._tensors)[:3])} and more")
@@ -126,4 +126,6 @@ class GGUFFile:
         try:
             return torch.from_numpy(np.ascontiguousarray(dequantize(stored.data, stored.tensor_type))).float()
         except (NotImplementedError, ValueError) as error:
-            raise ValueError(f"{self.path}: {name} is stored as {kind}, which the library gguf does not decode") from error
+            raise ValueError(
+                f"{self.path}: {name} is stored as {kind}, which the library gguf cannot decode"
+            ) from error

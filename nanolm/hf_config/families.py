@@ -48,9 +48,7 @@ FAMILIES = {
     # A Llama has no window, whatever its file says: transformers' has none either.
     "llama": Family(read=("attention_bias", "mlp_bias", "sliding_window")),
     "mistral": Family(read=("sliding_window",), missing={"num_key_value_heads": 8, "sliding_window": 4096}),
-    "mixtral": Family(
-        1e-5, 1_000_000.0, MIXTRAL_EXPERTS, read=("sliding_window",), missing={"num_key_value_heads": 8}
-    ),
+    "mixtral": Family(1e-5, 1_000_000.0, MIXTRAL_EXPERTS, read=("sliding_window",), missing={"num_key_value_heads": 8}),
     "qwen2": Family(read=_QWEN_WINDOWS, always={"qkv_bias": True}, missing=_QWEN_MISSING),
     "qwen3": Family(
         read=("attention_bias", *_QWEN_WINDOWS),
@@ -87,5 +85,5 @@ WITHOUT_EFFECT = set(
     return_dict_in_generate begin_suppress_tokens suppress_tokens bad_words_ids forced_bos_token_id
     forced_eos_token_id remove_invalid_values exponential_decay_length_penalty max_sequence_length model_max_length
     unsloth_version unsloth_fixed unsloth_processed use_flash_attention use_flash_attn attn_implementation
-    keep_exact_rope seq_length transformers.js_config pruned_heads""".split()
+    keep_exact_rope seq_length transformers.js_config pruned_heads""".split()  # noqa: SIM905  a list of a hundred lines
 )

@@ -91,7 +91,9 @@ def _windows(kind: str, hf: dict[str, Any], sizes: dict[str, int]) -> tuple[int 
         types = ["sliding_attention" if i >= first else "full_attention" for i in range(n_layers)]
     known = ("sliding_attention", "full_attention")
     if not isinstance(types, list) or len(types) != n_layers or any(each not in known for each in types):
-        raise ValueError(f"config.json has layer_types = {str(types)[:60]}; it must be {n_layers} of {', '.join(known)}")
+        raise ValueError(
+            f"config.json has layer_types = {str(types)[:60]}; it must be {n_layers} of {', '.join(known)}"
+        )
     if not uses or "sliding_attention" not in types or hf.get("sliding_window") is None:
         return ()
     window = _whole(hf, "sliding_window", 1)

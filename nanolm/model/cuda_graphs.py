@@ -55,7 +55,9 @@ class StaticDecoder:
                 follow the length of the text, for a recorded step does the same every time.
         """
         if model.config.windows or model.config.steady_positions < model.config.max_positions:
-            raise ValueError("the model's steps depend on the length of the text (windows, scaled positions): run it as it is")
+            raise ValueError(
+                "the model's steps depend on the length of the text (windows, scaled positions): run it as it is"
+            )
         if not batch_sizes:
             raise ValueError("batch_sizes is empty; give at least one")
         for size in batch_sizes:

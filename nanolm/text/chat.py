@@ -2,8 +2,8 @@
 
 A model continues text. It answers if the text is laid out as conversations were in its training: that layout is its
 template, and a model read under another one's answers badly without any error. Its files have it as a program
-(`rendered_chat`). For those without one there are two layouts: ChatML where the vocabulary has its two markers, and plain
-text, for the shipped models.
+(`rendered_chat`). For those without one there are two layouts: ChatML where the vocabulary has its two markers, and
+plain text, for the shipped models.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ from .tokenizer import Tokenizer
 
 ROLES = ("system", "developer", "user", "assistant")
 CHATML_MARKERS = ("<|im_start|>", "<|im_end|>")
+
 
 @dataclass(frozen=True)
 class ChatML:

@@ -1,6 +1,7 @@
 """A cache whose layers differ: some keep the whole text, some a window of it."""
 
 from collections.abc import Callable, Sequence
+
 import torch
 from torch import Tensor
 

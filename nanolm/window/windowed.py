@@ -18,7 +18,6 @@ from ..cache.contiguous import KVCache
 from ..config import ModelConfig
 from .masks import sliding_window_mask
 
-
 Cache = TypeVar("Cache", bound=KVCache)
 
 
@@ -81,5 +80,5 @@ class WithoutPast:
     ) -> Float[Tensor, "B N T U"]:
         """Return what the queries see of these keys alone."""
         window, T = self.windows[layer], q.shape[2]
-        sees_all = window is None or window >= T
-        return attend(q, k, v, None if sees_all else sliding_window_mask(T, T, window, q.device), scale)
+        mask = None if window is None or window >= T else sliding_window_mask(T, T, window, q.device)
+        return attend(q, k, v, mask, scale)

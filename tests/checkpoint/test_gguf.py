@@ -220,7 +220,10 @@ def test_sentencepiece_texts_come_back_and_begin_with_the_start_token(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"general__architecture": "gemma2"}, r"general\.architecture = 'gemma2'; this engine reads 'llama' and 'qwen2' and 'qw"),
+        (
+            {"general__architecture": "gemma2"},
+            r"general\.architecture = 'gemma2'; this engine reads 'llama' and 'qwen2' and 'qw",
+        ),
         ({"llama__embedding_length": None}, r"lacks the entry llama\.embedding_length"),
         ({"llama__embedding_length": "64"}, r"llama\.embedding_length = 64; it must be of type int"),
         ({"llama__attention__head_count_kv": [2, 2]}, r"head_count_kv = \[2, 2\]; it must be of type int"),
@@ -235,12 +238,18 @@ def test_sentencepiece_texts_come_back_and_begin_with_the_start_token(tmp_path):
         ({"tokenizer__ggml__tokens": None}, r"lacks the entry tokenizer\.ggml\.tokens"),
         ({"tokenizer__ggml__merges": None}, r"lacks the entry tokenizer\.ggml\.merges"),
         ({"tokenizer__ggml__eos_token_id": None}, r"lacks the entry tokenizer\.ggml\.eos_token_id"),
-        ({"tokenizer__ggml__model": "bert"}, r"tokenizer\.ggml\.model = 'bert'; this reader knows 'gpt2' and 'llama' only"),
+        (
+            {"tokenizer__ggml__model": "bert"},
+            r"tokenizer\.ggml\.model = 'bert'; this reader knows 'gpt2' and 'llama' only",
+        ),
         ({"tokenizer__ggml__pre": "tekken"}, r"tokenizer\.ggml\.pre = 'tekken'; .* 'smollm', 'gpt-2', .* only"),
         ({"tokenizer__ggml__model": "llama"}, r"lacks the entry tokenizer\.ggml\.scores"),
         ({"tokenizer__ggml__eos_token_id": 265}, r"eos_token_id = 265; ids run from 0 to 264"),
         ({"tokenizer__ggml__bos_token_id": 9999}, r"bos_token_id = 9999; ids run from 0 to 264"),
-        ({"tokenizer__ggml__merges": ["th"]}, r"has 'th' in tokenizer\.ggml\.merges; it must be two tokens and a space"),
+        (
+            {"tokenizer__ggml__merges": ["th"]},
+            r"has 'th' in tokenizer\.ggml\.merges; it must be two tokens and a space",
+        ),
         ({"tokenizer__ggml__merges": ["q zzz"]}, r"has a tokenizer that does not fit together: .*zzz"),
         ({"tokenizer__ggml__merges": [1, 2]}, r"tokenizer\.ggml\.merges = \[1, 2\]; it must be a list of str"),
         ({"tokenizer__ggml__tokens": [1, 2, 3]}, r"tokenizer\.ggml\.tokens = \[1, 2, 3\]; it must be a list of str"),
@@ -248,7 +257,7 @@ def test_sentencepiece_texts_come_back_and_begin_with_the_start_token(tmp_path):
         ({"tokenizer__ggml__token_type": ["a", "b"]}, r"token_type = \['a', 'b'\]; it must be a list of int"),
         ({"tokenizer__ggml__add_bos_token": "yes"}, r"add_bos_token = yes; it must be of type bool"),
         ({"tokenizer__chat_template": 7}, r"tokenizer\.chat_template = 7; it must be of type str"),
-        ({"kind": "I8"}, r"blk\.0\.attn_q\.weight is stored as I8, which the library gguf does not decode"),
+        ({"kind": "I8"}, r"blk\.0\.attn_q\.weight is stored as I8, which the library gguf cannot decode"),
         ({"llama__block_count": 1_000_000}, r"lacks tensors blk\.2\.attn_k\.weight, .* and more"),
         ({"without": "blk.1.ffn_up.weight"}, r"lacks tensor blk\.1\.ffn_up\.weight"),
         ({"llama__block_count": 1}, r"has the unknown tensors blk\.1\.attn_k\.weight, .* and more"),

@@ -80,7 +80,18 @@ def vocabulary() -> dict[str, Any]:
 
 def sentencepiece() -> dict[str, Any]:
     """The changes that make a file's tokenizer one of SentencePiece: pieces with scores, and a piece for each byte."""
-    scored = {"▁": -9.0, "t": -9.1, "h": -9.2, "a": -9.3, "c": -9.4, "e": -9.5, "▁t": -1.0, "▁th": -2.0, "▁the": -3.0, "at": -4.0}
+    scored = {
+        "▁": -9.0,
+        "t": -9.1,
+        "h": -9.2,
+        "a": -9.3,
+        "c": -9.4,
+        "e": -9.5,
+        "▁t": -1.0,
+        "▁th": -2.0,
+        "▁the": -3.0,
+        "at": -4.0,
+    }
     tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *scored]
     return {
         "tokenizer__ggml__model": "llama",

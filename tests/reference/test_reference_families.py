@@ -1,4 +1,4 @@
-"""Each family as transformers writes it: float32 logits within 1e-4, and the same greedy text, in shards and in windows."""
+"""Each family as transformers writes it, in shards: float32 logits within 1e-4, and the same greedy text."""
 
 import pytest
 import torch

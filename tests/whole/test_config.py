@@ -187,7 +187,10 @@ def test_from_hf_names_every_missing_entry():
         ({"model_type": "gemma2"}, r"model_type = 'gemma2'; this engine reads 'llama', 'mistral', .* and 'olmoe' only"),
         ({"hidden_act": "gelu"}, r"hidden_act = 'gelu'; this engine reads 'silu' only"),
         ({"attention_bias": "yes"}, r"attention_bias = 'yes'; it must be true or false"),
-        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, r"'llama3' and lacks low_freq_factor, high_freq_fac"),
+        (
+            {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}},
+            r"'llama3' and lacks low_freq_factor, high_freq_fac",
+        ),
         ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, r"rope_type = 'yarn' and lacks factor"),
         ({"rope_scaling": {"type": "linear"}}, r"rope_type = 'linear' and lacks factor"),  # the key's name until 2024
         ({"rope_scaling": {"type": "su", "factor": 2.0}}, r"rope_type = 'su'; this engine reads default, linear"),
