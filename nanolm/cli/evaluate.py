@@ -36,7 +36,9 @@ def evaluate(model: Model = "target", weights: Kinds = None, problems: Problems 
         passage = (SHIPPED / "passage.txt").read_text(encoding="utf-8")
         asked = json.loads((SHIPPED / "problems.json").read_text(encoding="utf-8"))
         some = [asked[i * len(asked) // problems] for i in range(problems)]  # of every kind
-        how = "Perplexity and bits of a text of 1,700 characters; worked problems solved, and the nats of their answers."
+        how = (
+            "Perplexity and bits of a text of 1,700 characters; worked problems solved, and the nats of their answers."
+        )
         table = Table(title=model, caption=how, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
         for head in ("weights", "MB", "perplexity", "bits a byte", "solved", "nats a token"):
             table.add_column(head, justify="left" if head == "weights" else "right", no_wrap=True)

@@ -19,7 +19,7 @@ def read_hf_config(hf: dict[str, Any]) -> dict[str, Any]:
         ValueError: another architecture; an entry that is missing, of the wrong type or not understood.
     """
     kind = hf.get("model_type", "llama")
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         names = [repr(name) for name in FAMILIES]
         allowed = f"{', '.join(names[:-1])} and {names[-1]}"
         raise ValueError(f"config.json has model_type = {kind!r}; this engine reads {allowed} only")
