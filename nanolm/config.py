@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from .budget.shapes import LatentAttention
 from .hf_config.families import CONTEXT, MIXTRAL_EXPERTS, OTHERS, SIZES
 from .hf_config.read import read_hf_config
 from .rope_scaling import RopeScaling
@@ -26,6 +27,8 @@ class ModelConfig:
             experts gives them.
         d_ff_shared, shared_gate: width of an expert that every token goes through, 0 for none, and whether a gate of
             its own says how much (Qwen2-MoE).
+        routed_scale: what the sum over the chosen experts is multiplied by.
+        latent: sizes of latent attention in place of attention with key/value heads (`nanolm.mla`).
         dense_layers, d_ff_dense: layers of a mixture that have one feed-forward block of that width instead.
 
     Raises:
@@ -60,6 +63,8 @@ class ModelConfig:
     shared_gate: bool = False
     dense_layers: tuple[int, ...] = ()
     d_ff_dense: int = 0
+    routed_scale: float = 1.0
+    latent: LatentAttention | None = None
 
     def __post_init__(self) -> None:
         sizes = "vocab_size d_model n_layers n_heads n_kv_heads head_dim d_ff max_positions rope_theta norm_eps"
@@ -99,7 +104,9 @@ class ModelConfig:
         Raises:
             ValueError: another architecture, a missing entry, or one that this engine does not understand.
         """
-        return cls(**read_hf_config(hf))
+        fields = read_hf_config(hf)
+        latent = fields.pop("latent", None)
+        return cls(**fields, latent=LatentAttention(**latent) if latent else None)
 
     def to_hf(self) -> dict[str, Any]:
         """Return the same as a Hugging Face config.json, as a dictionary: a Mixtral's if there are experts.
@@ -123,9 +130,7 @@ class ModelConfig:
 
     def _refuse_to_write(self) -> None:
         plain = ModelConfig(1, 1, 1, 1, 1, 2, 1)
-        names = (
-            "rope_scaling windows qkv_bias out_bias mlp_bias qk_norm clip_qkv normalize_shares d_ff_shared dense_layers"
-        )
-        for name in names.split():
+        names = "rope_scaling windows qkv_bias out_bias mlp_bias qk_norm clip_qkv normalize_shares d_ff_shared"
+        for name in (*names.split(), "dense_layers", "routed_scale", "latent"):
             if (value := getattr(self, name)) != getattr(plain, name):
                 raise ValueError(f"{name} is {value!r}; a model is written as a Llama or a Mixtral, which have none")

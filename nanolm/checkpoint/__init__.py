@@ -11,7 +11,13 @@ _HOMES = {
         "Weights",
         "build_model",
         "check_weights",
+        "coded_layers",
+        "empty_model",
         "group_size_of",
+    ],
+    "deepseek": [
+        "DEEPSEEK",
+        "in_our_order",
     ],
     "gguf": [
         "GGUF",
@@ -84,7 +90,11 @@ if TYPE_CHECKING:
     from .building import Weights as Weights
     from .building import build_model as build_model
     from .building import check_weights as check_weights
+    from .building import coded_layers as coded_layers
+    from .building import empty_model as empty_model
     from .building import group_size_of as group_size_of
+    from .deepseek import DEEPSEEK as DEEPSEEK
+    from .deepseek import in_our_order as in_our_order
     from .gguf import GGUF as GGUF
     from .gguf import gguf_config as gguf_config
     from .gguf import half_split_rows as half_split_rows

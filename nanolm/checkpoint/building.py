@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..config import ModelConfig
+from ..mla.model import LatentLM
 from ..model.decoder import NanoLM
 from ..model.expert_layers import SeparateLinear, StackedLinear
 from ..model.quantize import linear_layers, quantized_layer
@@ -46,9 +47,8 @@ def build_model(
         bits: of the codes of linear layers, 8 or 4, made as each is read; 0 keeps floats. Embedding, norms, routers and
             head stay floats, as in `quantize_model`.
     """
-    with torch.device("meta"):  # no memory, no random numbers: every weight comes from the file
-        model = NanoLM(config)
-    coded = linear_layers(model) if bits else {}
+    model = empty_model(config)
+    coded = coded_layers(model) if bits else {}
     for name, tensor in state:
         module, _, leaf = name.rpartition(".")
         weight = tensor.to(device, dtype)
@@ -62,6 +62,20 @@ def build_model(
     if config.tie_embeddings:
         model.head.weight = model.embedding.weight
     return model.eval().requires_grad_(False)
+
+
+def empty_model(config: ModelConfig) -> NanoLM:
+    """Return a model without memory and random numbers: every weight is to come from a file."""
+    with torch.device("meta"):
+        return NanoLM(config) if config.latent is None else LatentLM(config, config.latent)
+
+
+def coded_layers(model: NanoLM) -> dict[str, nn.Linear]:
+    """Return the layers that are kept as codes, where codes are asked for, by name.
+
+    Not the way from a latent vector to keys and values: absorbed attention takes its numbers apart.
+    """
+    return {name: layer for name, layer in linear_layers(model).items() if not name.endswith("attention.up")}
 
 
 def group_size_of(width: int, bits: int) -> int | None:

@@ -17,6 +17,7 @@ from ..config import ModelConfig
 from ..model.decoder import NanoLM
 from ..text.tokenizer import Tokenizer
 from .building import build_model, check_weights
+from .deepseek import DEEPSEEK, in_our_order
 from .gguf import installed_smollm2
 from .memory import check_memory
 from .source import Source, opened
@@ -59,7 +60,7 @@ SEPARATE_EXPERTS = replace(
         "feedforward.shared_gate": ["mlp.shared_expert_gate"],
     },
 )
-_LAYOUTS = {"qwen2_moe": SEPARATE_EXPERTS, "olmoe": SEPARATE_EXPERTS}
+_LAYOUTS = {"qwen2_moe": SEPARATE_EXPERTS, "olmoe": SEPARATE_EXPERTS, "deepseek_v2": DEEPSEEK}
 
 
 def load(
@@ -103,8 +104,9 @@ def open_folder(folder: Path) -> Iterator[Source]:
             _check_tie(files, layout)
         tokenizer, adds_start = read_tokenizer(folder)
         config = with_tokens(config, folder, tokenizer, adds_start)
+        read = files.read if config.latent is None else in_our_order(files.read, config)
         n_files, n_bytes = len(files.files), files.stored_bytes
-        yield Source(folder, config, tokenizer, layout, files.shapes, files.kinds, files.read, n_files, n_bytes, hf)
+        yield Source(folder, config, tokenizer, layout, files.shapes, files.kinds, read, n_files, n_bytes, hf)
 
 
 def _check_tie(files: TensorFiles, layout: WeightLayout) -> None:

@@ -6,11 +6,9 @@ import torch
 from torch import nn
 
 from ..config import ModelConfig
-from ..model.decoder import NanoLM
 from ..model.expert_layers import StackedLinear, separate_experts
-from ..model.quantize import linear_layers
 from ..quantization.linear import SCALE_DTYPE
-from .building import check_weights, group_size_of
+from .building import check_weights, coded_layers, empty_model, group_size_of
 
 
 def resident_bytes(config: ModelConfig, weights: str = "float32") -> int:
@@ -20,13 +18,12 @@ def resident_bytes(config: ModelConfig, weights: str = "float32") -> int:
         weights: as for `load`; with codes all that is no linear layer (embedding, head, norms) is float32.
     """
     dtype, bits = check_weights(weights, torch.float32)
-    with torch.device("meta"):
-        model = NanoLM(config)
+    model = empty_model(config)
     n_floats = sum(weight.numel() for weight in model.parameters())
     if not bits:
         return n_floats * dtype.itemsize
     separate_experts(model)
-    coded = linear_layers(model).values()
+    coded = coded_layers(model).values()
     n_floats -= sum(layer.weight.numel() for layer in coded)
     return n_floats * dtype.itemsize + sum(_code_bytes(layer, bits) for layer in coded)
 
@@ -36,8 +33,7 @@ def loading_bytes(config: ModelConfig, weights: str = "float32") -> int:
 
     The matrix is there three times at most: as its parts in the file, joined, and in its new dtype.
     """
-    with torch.device("meta"):
-        model = NanoLM(config)
+    model = empty_model(config)
     stacked = [module.weight.numel() for module in model.modules() if isinstance(module, StackedLinear)]
     return resident_bytes(config, weights) + 3 * 4 * max([*stacked, *(p.numel() for p in model.parameters())])
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from ..budget.shapes import LatentAttention
 from ..config import ModelConfig
 from ..model.decoder import NanoLM
 
@@ -133,7 +134,7 @@ class WeightLayout:
         """The engine's names of one layer's tensors, and the file's that make them."""
         is_mixture = config.n_experts and i not in config.dense_layers
         for ours, parts in self.layer.items():
-            if not (is_mixture and ours.startswith("feedforward.")):
+            if not (is_mixture and ours.startswith("feedforward.")) and _is_there(ours, config):
                 yield ours, parts
         for ours, parts in self.mixture.items() if is_mixture else ():
             is_shared = ours.startswith("feedforward.shared")
@@ -141,6 +142,12 @@ class WeightLayout:
                 continue
             numbers = range(config.n_experts if "{}" in parts[0] else 1)
             yield ours, [part.format(expert) for expert in numbers for part in parts]
+
+
+def _is_there(ours: str, config: ModelConfig) -> bool:
+    """Whether a layer has this tensor: queries of latent attention are made in one step, or through a latent vector."""
+    through = config.latent is not None and config.latent.q_latent_dim > 0
+    return ours != "attention.q" if through else not ours.startswith("attention.q.")
 
 
 def _is_stacked(ours: str, config: ModelConfig) -> bool:
@@ -168,13 +175,24 @@ def _row_shapes(config: ModelConfig) -> dict[str, list[Shape]]:
     q, kv = config.n_heads * config.head_dim, config.n_kv_heads * config.head_dim
     copies = config.n_experts or 1  # of a feed-forward block
     shared, dense = config.d_ff_shared, config.d_ff_dense
+    attention = {"attention.qkv": [(q, D), (kv, D), (kv, D)], "attention.out": [(D, q)]}
     return {
+        **(attention if config.latent is None else _latent_shapes(config, config.latent)),
         "embedding": [(V, D)], "norm": [(D,)], "head": [(V, D)],
         "attention_norm": [(D,)], "feedforward_norm": [(D,)],
-        "attention.qkv": [(q, D), (kv, D), (kv, D)], "attention.out": [(D, q)],
         "feedforward.gate_up": [(F, D), (F, D)] * copies, "feedforward.down": [(D, F)] * copies,
         "dense.feedforward.gate_up": [(dense, D), (dense, D)], "dense.feedforward.down": [(D, dense)],
         "feedforward.router": [(config.n_experts, D)],
         "feedforward.shared.gate_up": [(shared, D), (shared, D)], "feedforward.shared.down": [(D, shared)],
         "feedforward.shared_gate": [(1, D)],
+    }  # fmt: skip
+
+
+def _latent_shapes(config: ModelConfig, latent: LatentAttention) -> dict[str, list[Shape]]:
+    D, N, H = config.d_model, config.n_heads, config.head_dim
+    C, R, U, through = latent.kv_latent_dim, latent.rotary_dim, latent.value_dim, latent.q_latent_dim
+    return {
+        "attention.q": [(N * (H + R), D)], "attention.q.0": [(through, D)], "attention.q.1": [(through,)],
+        "attention.q.2": [(N * (H + R), through)], "attention.down": [(C + R, D)], "attention.norm": [(C,)],
+        "attention.up": [(N * (H + U), C)], "attention.out": [(D, N * U)],
     }  # fmt: skip

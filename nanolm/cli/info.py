@@ -62,7 +62,8 @@ def shape_table(name: str, source: "Source") -> Table:
 
 def besides(config: "ModelConfig") -> dict[str, str]:
     """Return what the model has besides a plain Llama, by name; nothing for a plain one."""
-    scaling, windows = config.rope_scaling, sorted({w for w in config.windows if w is not None})
+    latent, scaling = config.latent, config.rope_scaling
+    windows = sorted({w for w in config.windows if w is not None})
     seen = f"{', '.join(map(str, windows))} positions in {sum(w is not None for w in config.windows)} layers"
     parts = {
         "queries, keys, values": config.qkv_bias,
@@ -79,6 +80,7 @@ def besides(config: "ModelConfig") -> dict[str, str]:
             if config.qk_norm
             else {}
         ),
+        **({"latent attention": f"C = {latent.kv_latent_dim}, R = {latent.rotary_dim}"} if latent else {}),
         **({"shared expert": f"F = {config.d_ff_shared}"} if config.d_ff_shared else {}),
         **({"layers without experts": ", ".join(map(str, config.dense_layers))} if config.dense_layers else {}),
     }
@@ -108,6 +110,9 @@ def bytes_table(config: "ModelConfig", kinds: "list[str] | tuple[str, ...]", kv:
 
 def cache_bytes_per_token(config: "ModelConfig", weights: str, kv: str) -> int:
     """Return the bytes of a token's keys and values in all layers; beside codes for weights, floats are float32."""
+    if config.latent is not None:  # one vector and one rotary key, in the numbers that the model computes in
+        numbers = config.n_layers * (config.latent.kv_latent_dim + config.latent.rotary_dim)
+        return numbers * (2 if weights in ("bfloat16", "float16") else 4)
     heads = 2 * config.n_layers * config.n_kv_heads
     a_head = {"float8": config.head_dim, "int8": config.head_dim + 2}  # 2: a scale
     return heads * a_head.get(kv, config.head_dim * (2 if weights in ("bfloat16", "float16") else 4))

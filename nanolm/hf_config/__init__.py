@@ -6,6 +6,9 @@ from .._lazy import lazy
 
 # Written by `course build` from the files' own definitions.
 _HOMES = {
+    "deepseek": [
+        "read_deepseek",
+    ],
     "entries": [
         "flag",
         "number",
@@ -16,8 +19,11 @@ _HOMES = {
     ],
     "families": [
         "CONTEXT",
+        "DEEPSEEK_EXPERTS",
+        "DEEPSEEK_READ",
         "FAMILIES",
         "Family",
+        "LATENT",
         "MAY_LACK",
         "MIXTRAL_EXPERTS",
         "MOST_EXPERTS",
@@ -38,6 +44,7 @@ _HOMES = {
 __getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
+    from .deepseek import read_deepseek as read_deepseek
     from .entries import flag as flag
     from .entries import number as number
     from .entries import read_counts as read_counts
@@ -45,8 +52,11 @@ if TYPE_CHECKING:
     from .entries import token_id as token_id
     from .entries import token_ids as token_ids
     from .families import CONTEXT as CONTEXT
+    from .families import DEEPSEEK_EXPERTS as DEEPSEEK_EXPERTS
+    from .families import DEEPSEEK_READ as DEEPSEEK_READ
     from .families import FAMILIES as FAMILIES
     from .families import Family as Family
+    from .families import LATENT as LATENT
     from .families import MAY_LACK as MAY_LACK
     from .families import MIXTRAL_EXPERTS as MIXTRAL_EXPERTS
     from .families import MOST_EXPERTS as MOST_EXPERTS

@@ -18,6 +18,14 @@ MAY_LACK = ("n_kv_heads", "head_dim")
 CONTEXT = {"max_positions": "max_position_embeddings"}
 MIXTRAL_EXPERTS = {"n_experts": "num_local_experts", "experts_per_token": "num_experts_per_tok"}
 _EXPERTS = {"n_experts": "num_experts", "experts_per_token": "num_experts_per_tok"}
+DEEPSEEK_EXPERTS = {"n_experts": "n_routed_experts", "experts_per_token": "num_experts_per_tok"}
+LATENT = {"kv_latent_dim": "kv_lora_rank", "rotary_dim": "qk_rope_head_dim", "value_dim": "v_head_dim"}
+DEEPSEEK_READ = (
+    *LATENT.values(),
+    *("q_lora_rank", "qk_nope_head_dim", "qk_head_dim", "attention_bias", "mlp_bias"),
+    *("moe_intermediate_size", "n_shared_experts", "first_k_dense_replace", "moe_layer_freq", "routed_scaling_factor"),
+    *("norm_topk_prob", "scoring_func", "topk_method", "topk_group", "n_group", "aux_loss_alpha", "seq_aux", "ep_size"),
+)
 OTHERS = {"norm_eps": "rms_norm_eps", "tie_embeddings": "tie_word_embeddings", "bos_token_id": "bos_token_id"}
 MOST_LAYERS, MOST_EXPERTS = 1000, 4096  # more are a mistake, or a file made to keep us busy
 
@@ -64,6 +72,7 @@ FAMILIES = {
         always={"shared_gate": True},
         missing={**_QWEN_MISSING, "num_key_value_heads": 16, "qkv_bias": True},
     ),
+    "deepseek_v2": Family(experts=DEEPSEEK_EXPERTS, read=DEEPSEEK_READ),
     "olmoe": Family(
         1e-5, experts=_EXPERTS, read=("attention_bias", "norm_topk_prob", "clip_qkv"), always={"qk_norm": "all"}
     ),

@@ -7,6 +7,7 @@ read here, known to change no logit, or refused by its name, unless its value is
 from collections.abc import Mapping
 from typing import Any
 
+from .deepseek import read_deepseek
 from .entries import flag, number, read_counts, read_sizes, token_id, token_ids
 from .families import CONTEXT, FAMILIES, MOST_EXPERTS, MOST_LAYERS, READ, SIZES, WITHOUT_EFFECT
 from .rope import read_rope
@@ -26,6 +27,10 @@ def read_hf_config(hf: dict[str, Any]) -> dict[str, Any]:
     family = FAMILIES[kind]
     hf = {**family.missing, **hf}
     refuse_unknown(hf, family.read, family.experts)
+    is_latent = kind == "deepseek_v2"
+    if is_latent:  # what is called head_dim there is the part that is rotated
+        hf = {**hf, "head_dim": hf.get("qk_nope_head_dim"), "num_key_value_heads": None}
+        rotated = read_counts(hf, {"n": "qk_rope_head_dim", "H": "qk_nope_head_dim"})["n"]
     sizes = read_sizes(hf, {**CONTEXT, **family.experts})
     for ours, most in (("n_layers", MOST_LAYERS), ("n_experts", MOST_EXPERTS)):
         if sizes.get(ours, 0) > most:
@@ -34,7 +39,7 @@ def read_hf_config(hf: dict[str, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {
         **sizes,
         **family.always,
-        **read_rope(hf, family.theta, sizes["max_positions"], sizes["head_dim"]),
+        **read_rope(hf, family.theta, sizes["max_positions"], rotated if is_latent else sizes["head_dim"]),
         "norm_eps": number(hf, "rms_norm_eps", family.eps),
         "tie_embeddings": flag(hf, "tie_word_embeddings"),
         "bos_token_id": token_id(hf, "bos_token_id"),
@@ -44,6 +49,8 @@ def read_hf_config(hf: dict[str, Any]) -> dict[str, Any]:
     scaling = fields.get("rope_scaling")
     if scaling is not None and scaling.kind == "dynamic":  # its file names the context before it was stretched
         fields["max_positions"] = int(scaling.original * scaling.get("factor"))
+    if is_latent:
+        return fields | read_deepseek(hf, sizes)
     if "attention_bias" in family.read:
         fields |= {"qkv_bias": flag(hf, "attention_bias"), "out_bias": flag(hf, "attention_bias")}
     if "qkv_bias" in family.read:
@@ -79,7 +86,7 @@ def refuse_unknown(hf: dict[str, Any], read: tuple[str, ...], experts: Mapping[s
 
 def _windows(kind: str, hf: dict[str, Any], sizes: dict[str, int]) -> tuple[int | None, ...]:
     """For each layer the positions that its queries see, None for all; empty if all layers see the whole context."""
-    if kind in ("llama", "olmoe"):
+    if kind in ("llama", "olmoe", "deepseek_v2"):
         return ()
     n_layers, uses = sizes["n_layers"], kind in ("mistral", "mixtral") or flag(hf, "use_sliding_window")
     types = hf.get("layer_types")

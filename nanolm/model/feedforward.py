@@ -37,7 +37,7 @@ class SharedMoE(GroupedMoE):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
-        self.normalize = config.normalize_shares
+        self.normalize, self.scale = config.normalize_shares, config.routed_scale
         self.shared = FeedForward(config, config.d_ff_shared) if config.d_ff_shared else None
         self.shared_gate = nn.Linear(config.d_model, 1, bias=False) if config.shared_gate else None
 
@@ -48,6 +48,7 @@ class SharedMoE(GroupedMoE):
             # Not self.router(x): whoever watches the router would see every choice twice.
             shares = F.linear(x, self.router.weight).float().softmax(dim=-1)
             y = y * shares.topk(self.experts_per_token, dim=-1).values.sum(dim=-1, keepdim=True).to(y.dtype)
+        y = y if self.scale == 1 else y * self.scale
         if self.shared is None:
             return y
         always = self.shared(x)
@@ -60,5 +61,5 @@ def feedforward_of(config: ModelConfig, layer: int) -> nn.Module:
         return FeedForward(config, config.d_ff_dense)
     if not config.n_experts:
         return FeedForward(config)
-    special = config.d_ff_shared or not config.normalize_shares
+    special = config.d_ff_shared or not config.normalize_shares or config.routed_scale != 1
     return SharedMoE(config) if special else GroupedMoE(config)

@@ -109,8 +109,8 @@ NANOLM = House(
     "nanolm",
     rooms=(
         *("_require", "_lazy", "_files"),
-        *("rope_scaling", "hf_config", "config", "batch_invariant"),
-        *("kernels", "budget", "sampling", "text"),
+        *("rope_scaling", "hf_config", "budget", "config", "batch_invariant"),
+        *("kernels", "sampling", "text"),
         *("quantization", "attention"),
         *("paging", "cache", "window"),
         "varlen",

@@ -21,6 +21,11 @@ def rope(kind, **values):
     return dict(rope_parameters={"rope_type": kind, "rope_theta": 10_000.0, **values})
 
 
+DEEPSEEK = dict(
+    kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=8, v_head_dim=5, n_routed_experts=4, num_experts_per_tok=2,
+    n_shared_experts=2, moe_intermediate_size=12, first_k_dense_replace=1, routed_scaling_factor=1.5,
+    num_key_value_heads=4,
+)  # fmt: skip
 SHORT = dict(original_max_position_embeddings=32)
 FAMILIES = {
     "Llama": ("Llama", {}),
@@ -49,6 +54,11 @@ FAMILIES = {
     "Qwen3 with biases": ("Qwen3", dict(head_dim=10, attention_bias=True)),
     "Qwen2-MoE, a dense layer": ("Qwen2Moe", dict(QWEN, mlp_only_layers=[1])),
     "Qwen2-MoE, every other layer": ("Qwen2Moe", dict(QWEN, decoder_sparse_step=2, norm_topk_prob=True)),
+    "DeepSeek-V2": ("DeepseekV2", dict(DEEPSEEK, q_lora_rank=None)),
+    "DeepSeek-V2, yarn": (
+        "DeepseekV2",
+        dict(DEEPSEEK, q_lora_rank=10, **rope("yarn", factor=4.0, mscale=0.7, mscale_all_dim=0.9, **SHORT)),
+    ),
     "OLMoE": ("Olmoe", EXPERTS),
     "OLMoE, clipped and normalized": ("Olmoe", dict(EXPERTS, clip_qkv=0.7, norm_topk_prob=True)),
 }
