@@ -126,13 +126,12 @@ def save(model: NanoLM, tokenizer: Tokenizer, folder: Path | str, dtype: torch.d
     """Write the model to a folder in the Hugging Face layout; `load` and `transformers` read it.
 
     Raises:
-        ValueError: the model is quantized; nothing is written then.
+        ValueError: the model is quantized, or of another family than a Llama or a Mixtral; nothing is written then.
     """
-    folder = Path(folder)
+    folder, config = Path(folder), {**model.config.to_hf(), "dtype": str(dtype).removeprefix("torch.")}
     tensors = {key: value.detach().to("cpu", dtype).contiguous() for key, value in to_hf_tensors(model).items()}
     folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    config = {**model.config.to_hf(), "dtype": str(dtype).removeprefix("torch.")}
     _write_json(folder / "config.json", config)
     ends, start = model.config.eos_token_ids, model.config.bos_token_id
     end_id = ends[0] if ends else tokenizer.eos_id
