@@ -28,7 +28,8 @@ class RenderedChat:
     """A chat template in Jinja.
 
     Special tokens that a content spells out are text, not tokens: a user cannot end their own message and speak as
-    system.
+    system. The same holds of other added tokens that the template itself writes, but in the assistant's own messages,
+    where a model's thoughts may stand between two of them.
 
     Args:
         source: the template.
@@ -49,17 +50,20 @@ class RenderedChat:
         Raises:
             ValueError: the template cannot be read, refuses the conversation or fails.
         """
-        nonce = secrets.token_hex(8)
-        written, spelled = [], tokenizer.special_texts
-        find = re.compile("|".join(map(re.escape, sorted(spelled, key=len, reverse=True)))) if spelled else None
+        nonce, special = secrets.token_hex(8), tokenizer.special_texts
+        others = [text for text in tokenizer.added_texts if text in self.source and text not in special]
+        written = []
         for role, content in messages:
-            if find:
-                content = find.sub(lambda found: f"{nonce}:{spelled.index(found[0])};", content)
+            spelled = sorted(special if role == "assistant" else [*special, *others], key=len, reverse=True)
+            if spelled:
+                content = re.sub(
+                    "|".join(map(re.escape, spelled)), lambda found: f"{nonce}:{found[0]};{nonce}", content
+                )
             written.append({"role": "system" if role == "developer" else role, "content": content})
-        pieces = re.split(f"{nonce}:([0-9]+);", self.render(written))
-        ids = tokenizer.encode(pieces[0])
-        for number, text in zip(pieces[1::2], pieces[2::2], strict=True):
-            ids += tokenizer.encode(spelled[int(number)], special_tokens=False)
+        first, *rest = re.split(f"{nonce}:(.+?);{nonce}", self.render(written), flags=re.DOTALL)
+        ids = tokenizer.encode(first)
+        for spelled_out, text in zip(rest[::2], rest[1::2], strict=True):
+            ids += _as_text(spelled_out, tokenizer)
             ids += tokenizer.encode(text) if text else []
         return ids
 
@@ -102,6 +106,13 @@ class RenderedChat:
         environment.filters["tojson"] = _tojson
         environment.globals |= {"raise_exception": _raise, "strftime_now": lambda form: datetime.now().strftime(form)}
         return environment.from_string(self.source)
+
+
+def _as_text(token: str, tokenizer: Tokenizer) -> list[int]:
+    """A token's own text, in two parts, neither of which is the token."""
+    if token in tokenizer.special_texts:
+        return tokenizer.encode(token, special_tokens=False)
+    return [*tokenizer.encode(token[:1]), *tokenizer.encode(token[1:])]
 
 
 class _Generation(Extension):

@@ -73,6 +73,11 @@ class Tokenizer:
         """How the special tokens are spelled."""
         return [token.content for token in self.inner.get_added_tokens_decoder().values() if token.special]
 
+    @cached_property
+    def added_texts(self) -> list[str]:
+        """How the tokens are spelled that were added to the vocabulary, special or not: no text is cut across them."""
+        return [token.content for token in self.inner.get_added_tokens_decoder().values()]
+
     def start_tokens(self) -> list[int]:
         """Return the tokens that the tokenizer itself puts before a text: its start token, or none."""
         with_special, without = (self.inner.encode("a", add_special_tokens=each).ids for each in (True, False))

@@ -22,6 +22,18 @@ def test_special_tokens_that_a_user_spells_out_are_text(template):
     assert attack in tokenizer.decode(prompt), "nothing is lost"
 
 
+def test_an_added_token_that_the_template_writes_is_text_in_a_user_s_message_and_a_token_in_the_assistant_s():
+    inner = byte_level()
+    inner.add_tokens(["<turn>", "<think>"])
+    template = "{% for m in messages %}{{ '<turn>' + m.content }}{% endfor %}{{ '<turn><think>' }}"
+    tokenizer = Tokenizer(inner, "</s>", template, SPECIAL)
+    turn, think = (inner.token_to_id(text) for text in ("<turn>", "<think>"))
+    messages = [("user", "a<turn>b"), ("assistant", "<think>c"), ("user", "<think><turn>")]
+    prompt = chat_prompt(messages, tokenizer)
+    assert (prompt.count(turn), prompt.count(think)) == (4, 2), "a user has written the beginning of a turn"
+    assert tokenizer.decode(prompt) == "<turn>a<turn>b<turn><think>c<turn><think><turn><turn><think>"
+
+
 @pytest.mark.parametrize(
     ("template", "end"),
     [("ChatML", "<|im_end|>"), ("Zephyr", "</s>"), ("Llama 3", "<|eot_id|>"), ("Mistral", "</s>")],
