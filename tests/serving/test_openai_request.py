@@ -1,4 +1,4 @@
-"""`nanolm/serving/openai_request.py`: what a model's own chat template refuses is the client's error, not the server's."""
+"""`nanolm/serving/openai_request.py`: what a model's chat template refuses is the client's error, not the server's."""
 
 import pytest
 from tiny_checkpoints import tiny_tokenizer
