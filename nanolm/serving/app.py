@@ -133,7 +133,7 @@ class Api:
             raise Refusal(404, why, "model", "model_not_found")
         prompt = await self._prompt(asked)
         end_tokens, stops = self.ends[kind]
-        answers = Choices(asked, self.tokenizer, end_tokens, [*asked.stops, *stops])
+        answers = Choices(asked, self.tokenizer, end_tokens, [*asked.stops, *stops], prompt)
         group = await self._submit(asked, prompt, answers)
         form = AnswerFormat(self.name, kind is ChatBody, asked.include_usage)
         if asked.stream:

@@ -108,12 +108,13 @@ def _packages_of(node: ast.Import | ast.ImportFrom) -> set[str]:
 NANOLM = House(
     "nanolm",
     rooms=(
-        *("config", "batch_invariant", "_require", "_lazy", "_files"),
-        *("kernels", "budget", "sampling", "text"),
+        *("_require", "_lazy", "_files"),
+        *("rope_scaling", "hf_config", "budget", "config", "batch_invariant"),
+        *("kernels", "sampling", "text"),
         *("quantization", "attention"),
         *("paging", "cache", "window"),
         "varlen",
-        *("model", "mla"),
+        *("layers", "model", "mla"),
         *("checkpoint", "machine", "speculative"),
         "engine",
         *("workload", "serving", "cli"),
