@@ -12,16 +12,17 @@ import pytest
 
 from ..errors import CourseError, NotYetWritten
 from ..grading import seeds
-from ..grading.implementation import Implementation, chosen
+from ..grading.implementation import REFERENCE, Implementation, chosen
 from ..grading.limits import MemoryUp, TimeUp, limits
 from ..grading.outcomes import Collector, targets_of
 from ..grading.stand_in import unwritten
 from ..paths import write
 from ..registry import Exercise, find
 from .channel import Channel
-from .reference import forget
+from .reference import gone
 
 SECONDS = 60  # all tests of an exercise, as in `check`
+_LONGEST = 20_000  # characters of a message
 
 
 def examine(session: pytest.Session, request: Mapping[str, Any], folder: Path, channel: Channel) -> None:
@@ -31,8 +32,7 @@ def examine(session: pytest.Session, request: Mapping[str, Any], folder: Path, c
     answer runs, it is nowhere in this process.
     """
     exercise = find(request["exercise"])
-    hypothesis.core.global_force_seed = seeds_are(request["seed"])
-    forget(exercise)
+    seeds_are(request["seed"])
     report = _answer(session, exercise, _in_folder(folder / "answer", request["files"]))
     word = (channel.receive() or {}).get("word")
     channel.send({"word": word, "kind": "answer", **report})
@@ -43,22 +43,25 @@ def examine(session: pytest.Session, request: Mapping[str, Any], folder: Path, c
     channel.send({"word": word, "kind": "canary", "alive": any(not outcome.passed for outcome in collector.outcomes())})
 
 
-def seeds_are(seed: int) -> int:
+def seeds_are(seed: int) -> None:
     """Make this the seed of everything random in tests."""
+    hypothesis.core.global_force_seed = seed
     seeds.use(seed)
-    return seed
 
 
 def _answer(session: pytest.Session, exercise: Exercise, implementation: Implementation) -> dict[str, Any]:
-    collector = Collector(
-        implementation, targets=exercise.targets, brief=True, ends=time.monotonic() + SECONDS
-    )
+    collector = Collector(implementation, targets=exercise.targets, brief=True, ends=time.monotonic() + SECONDS)
     run(session, collector, _items(session, exercise))
     outcomes = collector.outcomes()
     left: list[str] = []
     if any(outcome.unwritten for outcome in outcomes):
         left = _unwritten(exercise, implementation)
-    return {"outcomes": [asdict(outcome) for outcome in outcomes], "left": left}
+    return {"outcomes": [_brief(asdict(outcome)) for outcome in outcomes], "left": left}
+
+
+def _brief(outcome: dict[str, Any]) -> dict[str, Any]:
+    """An outcome whose message somebody can read to its end."""
+    return outcome | {"message": outcome["message"][:_LONGEST]}
 
 
 def _unwritten(exercise: Exercise, implementation: Implementation) -> list[str]:
@@ -95,7 +98,8 @@ def run(session: pytest.Session, collector: Collector, items: Sequence[pytest.It
         with suppress(TimeUp, MemoryUp), limits(SECONDS):  # met between two tests, they end the run
             for i, item in enumerate(items):
                 following = items[i + 1] if i + 1 < len(items) else None
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                with gone(() if collector.implementation.name == REFERENCE else targets_of(item)):
+                    item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
                 if session.shouldstop or (first and collector.failures):
                     break
     finally:

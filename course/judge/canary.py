@@ -1,4 +1,4 @@
-"""A mistake that must fail in the very process that has run an answer: where it passes, the answer has changed the judge."""
+"""A mistake that must fail in the process that has run an answer: where it passes, the judge has been changed."""
 
 import ast
 from collections.abc import Mapping, Sequence

@@ -84,7 +84,7 @@ class _Watch:
 
     def __init__(self, child: int, channel: Channel, settings: Settings) -> None:
         self.child, self.channel, self.settings = child, channel, settings
-        self.word, self.ends = secrets.token_hex(16), time.monotonic() + settings.seconds
+        self.word, self.ends = secrets.token_hex(16), time.monotonic() + settings.limits.seconds
 
     def relay(self, judge: Channel) -> str:
         """Hand on the two messages of a fork; return "done", what was wrong, or "" where it ended by itself."""
@@ -112,7 +112,7 @@ class _Watch:
             message = self.channel.receive(_LOOK)
             if message is not None:
                 return message
-            if sum(map(_bytes, _descendants())) > self.settings.gigabytes * 1e9:
+            if sum(map(_bytes, _descendants())) > self.settings.limits.gigabytes * 1e9:
                 return "memory"
         return "time"
 

@@ -8,6 +8,7 @@ import ctypes
 import os
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 PLAIN, AS_USER, AS_ROOT = "plain", "user", "root"  # no namespaces; nested in a user's own; made by root, who steps down
@@ -54,10 +55,8 @@ def enter(kind: str, uid: int) -> None:
 
 def _wait_and_end_alike(child: int) -> None:
     for descriptor in range(3, 64):  # pipes have to end when the child does, and this process holds them too
-        try:
+        with suppress(OSError):
             os.close(descriptor)
-        except OSError:
-            continue
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         signal.signal(os.WTERMSIG(status), signal.SIG_DFL) if os.WTERMSIG(status) != signal.SIGKILL else None
@@ -108,10 +107,8 @@ def set_limits(address_space: int, processes: int) -> None:
         _, hard = resource.getrlimit(which)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(which, (most, most))
-    try:  # where the machine's memory ends all the same, this process goes first
+    with suppress(OSError):  # where the machine's memory ends all the same, this process goes first
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-    except OSError:
-        pass
 
 
 def adopt_orphans() -> None:

@@ -7,13 +7,16 @@ from typing import Any
 
 from ..errors import CourseError
 from ..grading import seeds
+from ..paths import ROOT, read
 from ..registry import Exercise
-from .answers import Answer, answer_to
+from ..screening.answers import Answer, answer_to
+from . import marks
 from .canary import canary
 from .isolation import PLAIN
-from .marks import MISSING, UNREADABLE, UNWRITTEN, Mark, broken_off, by_outcomes, mark, suspicious
+from .marks import Mark, broken_off, by_outcomes, mark, suspicious
 from .reference import hidden
 from .sandbox import kind
+from .settings import Limits
 from .worker import Lost, Seat, Worker
 
 
@@ -24,13 +27,13 @@ class Judge:
     server sees neither the network nor solutions/ nor grading/, and a fork sees no process but its own.
     """
 
-    def __init__(self, workers: int = 1, sandbox: bool | None = None, seconds: float | None = None) -> None:
+    def __init__(self, workers: int = 1, sandbox: bool | None = None, limits: Limits | None = None) -> None:
         """
         Args:
             workers: servers, and so exercises at once.
             sandbox: True: bubblewrap or nothing; False: plain processes; None: bubblewrap where it works, else plain
                 processes and a warning.
-            seconds: for all tests of one exercise, after which its process is ended from outside; None: the usual.
+            limits: of time and memory; None: the usual.
 
         Raises:
             CourseError: `sandbox` is True and none can be made here; or `workers` is no number of servers.
@@ -40,11 +43,12 @@ class Judge:
         found, why = kind() if sandbox is not False else (PLAIN, "it was not asked for")
         if found == PLAIN and sandbox:
             raise CourseError(f"there is no sandbox: {why}")
-        self.isolation, self._why = found, why
+        self.isolation, self._why, self.limits = found, why, limits or Limits()
+        self._sound: set[str] = set()  # the exercises that the engine's own text has passed here
         if found == PLAIN and sandbox is None:
             warnings.warn(self.protection, RuntimeWarning, stacklevel=2)
         self._free: queue.SimpleQueue[Seat] = queue.SimpleQueue()
-        self._seats = [Seat(found, number, seconds) for number in range(workers)]
+        self._seats = [Seat(found, number, self.limits) for number in range(workers)]
         for seat in self._seats:
             self._free.put(seat)
 
@@ -74,12 +78,15 @@ class Judge:
             "reach the network: grade on a machine and in an account that you could lose"
         )
 
-    def grade(self, files: Mapping[str, str], exercises: Sequence[Exercise], seed: int | None = None) -> list[Mark]:
+    def grade(
+        self, files: Mapping[str, str], exercises: Sequence[Exercise], seed: int | None = None, screened: bool = True
+    ) -> list[Mark]:
         """Return a mark for each exercise, in their order.
 
         Args:
             files: the answers, "speculative/acceptance.py" to its text, as `course collect` makes them.
             seed: of the random inputs; None: a new one.
+            screened: False: run also what the screen finds suspicious, when somebody has looked at it.
 
         Raises:
             CourseError: the server cannot be started.
@@ -87,27 +94,43 @@ class Judge:
         seed = seeds.new() if seed is None else seed
         seat = self._free.get()
         try:
-            return [self._grade(seat, answer_to(exercise, files), seed) for exercise in exercises]
+            return [self._grade(seat, answer_to(exercise, files), seed, screened) for exercise in exercises]
         finally:
             self._free.put(seat)
 
-    def _grade(self, seat: Seat, answer: Answer, seed: int) -> Mark:
+    def _grade(self, seat: Seat, answer: Answer, seed: int, screened: bool) -> Mark:
         exercise = answer.exercise
-        for state, said in ((UNREADABLE, answer.unreadable), (MISSING, answer.missing), (UNWRITTEN, answer.unwritten)):
-            if said:
-                return mark(exercise, seed, state, said)
-        if answer.findings:
+        reasons = {
+            marks.UNREADABLE: answer.unreadable,
+            marks.MISSING: answer.missing,
+            marks.UNWRITTEN: answer.unwritten,
+        }
+        for state in filter(reasons.get, reasons):
+            return mark(exercise, seed, state, reasons[state])
+        if answer.findings and screened:
             return suspicious(exercise, seed, answer.findings)
-        return self.run(seat, answer, seed)
+        found = self._run(seat, answer, seed)
+        if found.state in (marks.CRASHED, marks.SUSPICIOUS):
+            self._require_sound(seat, exercise)
+        return found
 
-    def run(self, seat: Seat, answer: Answer, seed: int) -> Mark:
-        """Run the tests of an answer and return its mark; what the screen thinks of it is not asked."""
+    def _require_sound(self, seat: Seat, exercise: Exercise) -> None:
+        """The engine's own text must pass where an answer's process ended: else it is the judge that is broken."""
+        if exercise.number in self._sound:
+            return
+        text = read(ROOT / "nanolm" / exercise.file)
+        found = self._run(seat, Answer(exercise, {exercise.file: text}), 1)
+        if found.state != marks.PASSED:
+            raise CourseError(
+                f"the judge cannot grade {exercise.number} here, not even the engine's own: {found.feedback}"
+            )
+        self._sound.add(exercise.number)
+
+    def _run(self, seat: Seat, answer: Answer, seed: int) -> Mark:
         exercise = answer.exercise
         worker = seat.worker(exercise)
         try:
-            worker.send(
-                {"exercise": exercise.number, "files": answer.files, "seed": seed, "hidden": hidden(exercise)}
-            )
+            worker.send({"exercise": exercise.number, "files": answer.files, "seed": seed, "hidden": hidden(exercise)})
             report, alive, end = _conversation(worker, exercise, seed)
         except Lost:
             seat.close()

@@ -52,7 +52,9 @@ def by_outcomes(exercise: Exercise, seed: int, report: Mapping[str, Any]) -> Mar
     """Return the mark for what the tests found, in the words and with the points of `check`."""
     outcomes = [Outcome(**each | {"targets": tuple(each["targets"])}) for each in report["outcomes"]]
     try:
-        return mark(exercise, seed, PASSED, told(exercise, exercise.name, outcomes, report["left"], seed), exercise.points)
+        return mark(
+            exercise, seed, PASSED, told(exercise, exercise.name, outcomes, report["left"], seed), exercise.points
+        )
     except NotYetWritten as error:
         return mark(exercise, seed, UNWRITTEN, str(error))
     except CheckFailed as error:
@@ -80,7 +82,9 @@ def broken_off(exercise: Exercise, seed: int, how: str) -> Mark:
         return mark(exercise, seed, TIME, f"{name}: its tests did not end in time, and nothing inside could end them")
     if how == "memory":
         return mark(exercise, seed, MEMORY, f"{name}: it took more memory than all tests of an exercise may")
-    said = f"by {how}" if kind == "signal" else f"with exit code {rest}" if kind == "exit" else how.removeprefix("fault: ")
+    said = (
+        f"by {how}" if kind == "signal" else f"with exit code {rest}" if kind == "exit" else how.removeprefix("fault: ")
+    )
     return mark(exercise, seed, CRASHED, f"{name}: the answer ended the process that its tests ran in ({said})")
 
 

@@ -1,26 +1,40 @@
-"""The reference of one exercise taken out of a process: its functions stay, for their names; their code is gone."""
+"""The reference of an exercise taken out of a process: its functions stay, for their names; their code is gone."""
 
+import contextlib
 import functools
 import importlib
-from types import FunctionType
+from collections.abc import Iterator, Sequence
+from types import CodeType, FunctionType
 from typing import Any
 
+from ..building.front_doors import home_of
 from ..building.stubs import stub_file
 from ..paths import ROOT, read
 from ..registry import Exercise
 from ..text.source import Module
 
 
-def forget(exercise: Exercise) -> None:
-    """Exchange the code of what the exercise asks in `nanolm`, for whoever has it by whatever name."""
-    module = importlib.import_module(f"nanolm.{exercise.module}")
-    for target in exercise.targets:
+@contextlib.contextmanager
+def gone(targets: Sequence[str]) -> Iterator[None]:
+    """Exchange the code of functions and methods of `nanolm` for the length of a `with`, whoever has them as what.
+
+    It is for the length of a test: of an exercise that asks several methods, a test that grades one of them needs the
+    reference's others.
+    """
+    undo: list[tuple[FunctionType, CodeType]] = []
+    for target in targets:
         owner, _, name = target.rpartition(".")
+        module = importlib.import_module(f"nanolm.{home_of(target)}")
         for function in _functions(vars(getattr(module, owner) if owner else module)[name]):
+            code = function.__code__
+            undo.append((function, code))
             # A function's closure has to fit its code, so the names of both stay the same.
-            function.__code__ = _gone.__code__.replace(
-                co_freevars=function.__code__.co_freevars, co_name=function.__code__.co_name
-            )
+            function.__code__ = _absent.__code__.replace(co_freevars=code.co_freevars, co_name=code.co_name)
+    try:
+        yield
+    finally:
+        for function, code in undo:
+            function.__code__ = code
 
 
 def hidden(exercise: Exercise) -> dict[str, str]:
@@ -30,8 +44,8 @@ def hidden(exercise: Exercise) -> dict[str, str]:
     return {str(path): stub, str(path.parent / "__pycache__"): ""}
 
 
-def _gone(*_arguments: Any, **_options: Any) -> Any:
-    raise RuntimeError("the answer called nanolm's own function of this exercise, which is not there: it is to be written")
+def _absent(*_arguments: Any, **_options: Any) -> Any:
+    raise RuntimeError("the answer called nanolm's own function of this exercise: that one is not there, write it here")
 
 
 def _functions(value: Any) -> list[FunctionType]:

@@ -34,12 +34,12 @@ def kind() -> tuple[str, str]:
     return found, ""
 
 
-def command(kind: str) -> list[str]:
+def command(kind: str, test_seconds: float = TEST_SECONDS) -> list[str]:
     """Return the beginning of a command line that runs a program in the box; nothing for PLAIN."""
     if kind == PLAIN:
         return []
     line = ["bwrap", *_CALLS.split(), "--clearenv", "--cap-drop", "ALL"]
-    for name, value in environment().items():
+    for name, value in environment(test_seconds).items():
         line += ["--setenv", name, value]
     if kind == AS_ROOT:
         for right in ("CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID"):  # for the forks, which give them up
@@ -61,7 +61,7 @@ def command(kind: str) -> list[str]:
     return [*line, "--chdir", str(ROOT), "--"]
 
 
-def environment() -> dict[str, str]:
+def environment(test_seconds: float) -> dict[str, str]:
     """Return the only variables that a server and its forks have."""
     paths = os.pathsep.join(path for path in map(os.path.abspath, filter(None, sys.path)))
     return {
@@ -72,15 +72,15 @@ def environment() -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": paths,
         "PYTHONDONTWRITEBYTECODE": "1",
-        "NANOLM_TEST_SECONDS": f"{TEST_SECONDS:g}",
+        "NANOLM_TEST_SECONDS": f"{test_seconds:g}",
     }
 
 
-def outside(kind: str) -> dict[str, str]:
+def outside(kind: str, test_seconds: float) -> dict[str, str]:
     """Return the variables that a server is started with; the box lets none of them in but `environment`."""
     needed = ("SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH") if kind == PLAIN else ()
     here = {name: os.environ[name] for name in needed if name in os.environ}
-    return environment() | here | {"PATH": os.environ.get("PATH", os.defpath)}
+    return environment(test_seconds) | here | {"PATH": os.environ.get("PATH", os.defpath)}
 
 
 def _pythons() -> list[Path]:

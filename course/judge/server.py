@@ -5,7 +5,6 @@ by the standard input and answers go out by the standard output, which no fork k
 """
 
 import gc
-import json
 import os
 import sys
 import time
@@ -17,11 +16,11 @@ from typing import Any
 import pytest
 
 from ..grading.implementation import CHOSEN, Implementation
-from ..grading.outcomes import targets_of
+from ..grading.outcomes import Collector, targets_of
 from ..grading.runner import arguments
 from ..paths import ROOT
 from ..registry import find
-from .bench import examine
+from .bench import examine, run, seeds_are
 from .channel import Channel, Closed
 from .fork import Fork
 from .isolation import adopt_orphans
@@ -52,6 +51,7 @@ class Server:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self._warm(session)
         gc.collect()
         gc.freeze()  # what is there now is never looked through again, so forks go on sharing it
         tests = {getattr(item, "originalname", item.name): targets_of(item) for item in session.items}
@@ -64,6 +64,11 @@ class Server:
                 Fork(self.settings, self.judge).grade(session, request)
         return True
 
+    def _warm(self, session: pytest.Session) -> None:
+        """Run the tests on the reference once: what they import and make on first use, no fork has to make again."""
+        seeds_are(self.settings.seed)
+        run(session, Collector(Implementation()), session.items)
+
     def _here(self, session: pytest.Session, request: dict[str, Any]) -> None:
         """Where no process can fork: in this one, which ends with it."""
         with TemporaryDirectory() as folder:
@@ -73,13 +78,13 @@ class Server:
 
 def main(text: str) -> None:
     """Serve until the judge closes its end."""
-    settings = Settings(**json.loads(text))
+    settings = Settings.read(text)
     # What tests and answers print must not come between the messages.
     down, up = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
-    sys.stdout = open(os.devnull, "w", encoding="utf-8")
+    sys.stdout = os.fdopen(os.dup(nothing), "w", encoding="utf-8")
     sys.dont_write_bytecode = True
     if sys.platform == "linux":
         adopt_orphans()

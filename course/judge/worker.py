@@ -9,7 +9,6 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
 
 import psutil
@@ -18,7 +17,7 @@ from ..errors import CourseError
 from ..registry import Exercise, registry
 from .isolation import AS_ROOT, PROCESSES
 from .sandbox import command, outside
-from .settings import Settings
+from .settings import Limits, Settings
 
 _TO_START = 300  # seconds; torch and all tests are read, on a machine that may be busy
 _FIRST_UID = 1 << 30  # of forks where root grades: numbers that no account has
@@ -34,10 +33,11 @@ class Worker:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.errors = tempfile.TemporaryFile()
-        line = [*command(settings.isolation), sys.executable, "-m", "course.judge.server", json.dumps(asdict(settings))]
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115  closed with the server
+        box = command(settings.isolation, settings.limits.test_seconds)
+        line = [*box, sys.executable, "-m", "course.judge.server", settings.write()]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.errors}
-        self.process = subprocess.Popen(line, env=outside(settings.isolation), **pipes)
+        self.process = subprocess.Popen(line, env=outside(settings.isolation, settings.limits.test_seconds), **pipes)
         self.lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True, name="what a server says").start()
         hello = self._first()
@@ -85,7 +85,7 @@ class Worker:
             Lost: the server has ended, or has said nothing for longer than any exercise takes.
         """
         try:
-            line = self.lines.get(timeout=self.settings.seconds + _MORE if seconds is None else seconds)
+            line = self.lines.get(timeout=self.settings.limits.seconds + _MORE if seconds is None else seconds)
         except queue.Empty:
             raise Lost("it says nothing more") from None
         if not line:
@@ -113,11 +113,11 @@ class Seat:
     Args:
         isolation: of its forks.
         number: of the seat.
-        seconds: for all tests of one exercise; None: the usual.
+        limits: of one exercise.
     """
 
-    def __init__(self, isolation: str, number: int, seconds: float | None) -> None:
-        self.isolation, self.number, self.seconds = isolation, number, seconds
+    def __init__(self, isolation: str, number: int, limits: Limits) -> None:
+        self.isolation, self.number, self.limits = isolation, number, limits
         self.cpu_seconds = 0.0  # of all forks so far
         self._worker: Worker | None = None
         self._weeks: set[int] = set()
@@ -137,10 +137,9 @@ class Seat:
 
     def _settings(self) -> Settings:
         asked = tuple(each.number for each in registry() if each.week in self._weeks)
-        limits: dict[str, Any] = {} if self.seconds is None else {"seconds": self.seconds}
         if self.isolation == AS_ROOT:
-            return Settings(asked, AS_ROOT, _FIRST_UID + 64 * os.getpid() + self.number, PROCESSES, **limits)
-        return Settings(asked, self.isolation, 0, PROCESSES + _threads_of_this_user(), **limits)
+            return Settings(asked, AS_ROOT, _FIRST_UID + 64 * os.getpid() + self.number, PROCESSES, self.limits)
+        return Settings(asked, self.isolation, 0, PROCESSES + _threads_of_this_user(), self.limits)
 
     def close(self) -> None:
         """End the server, if there is one."""

@@ -132,6 +132,7 @@ COURSE = House(
         "text",
         "building",
         *("grading", "audit", "lab"),
+        *("screening", "judge"),
         *("capstone", "work"),
         "leaderboard",
         "update",

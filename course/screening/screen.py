@@ -8,6 +8,7 @@ every definition whose name stands in something reached.
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 from ..paths import ROOT, read
 from ..registry import Exercise
@@ -26,22 +27,25 @@ def screen(exercise: Exercise, modules: Mapping[str, Module]) -> list[str]:
         reader = _Reader(path_of(name), imported(module.tree), reached)
         own = _engine_s_own(name, exercise)
         for node in module.tree.body:
+            if ast.dump(node) in own:
+                continue
             if not isinstance(node, Definition) or node.name in reached or node.decorator_list:
-                reader.read(node, own)
+                reader.read(node, own if isinstance(node, ast.ClassDef) else frozenset())
         found |= dict.fromkeys(reader.findings)
     return list(found)
 
 
-def _engine_s_own(name: str, exercise: Exercise) -> set[str]:
+@cache
+def _engine_s_own(name: str, exercise: Exercise) -> frozenset[str]:
     """The statements that nobody has written who is graded: the engine's file without the exercise's functions."""
     path = ROOT / "nanolm" / path_of(name)
     if not path.is_file():
-        return set()
+        return frozenset()
     tree = Module.parse(name, read(path)).tree
     asked = set(exercise.targets) if name == exercise.module else set()
     parts = [(node, "") for node in tree.body]
     parts += [(child, f"{node.name}.") for node in tree.body if isinstance(node, ast.ClassDef) for child in node.body]
-    return {ast.dump(node) for node, owner in parts if f"{owner}{getattr(node, 'name', '')}" not in asked}
+    return frozenset(ast.dump(node) for node, owner in parts if f"{owner}{getattr(node, 'name', '')}" not in asked)
 
 
 def _reached(exercise: Exercise, modules: Mapping[str, Module]) -> set[str]:
@@ -85,15 +89,13 @@ class _Reader:
         self.file, self.names, self.reached = file, names, reached
         self.findings: list[str] = []
 
-    def read(self, node: ast.stmt, own: set[str]) -> None:
-        """Read a statement and all in it, but for what the engine has word for word."""
-        if ast.dump(node) in own:
-            return
+    def read(self, node: ast.stmt, own: frozenset[str]) -> None:
+        """Read a statement and all in it, but for those parts of a class that the engine has word for word."""
         docs = {id(each) for each in _docstrings(node)}
         ahead: list[ast.AST] = [node]
         while ahead:
             part = ahead.pop()
-            if isinstance(part, ast.stmt) and part is not node and ast.dump(part) in own:
+            if part in getattr(node, "body", ()) and ast.dump(part) in own:
                 continue
             if id(part) not in docs:
                 for problem in self._problems(part):
