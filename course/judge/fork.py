@@ -55,6 +55,7 @@ class Fork:
         try:
             for descriptor in (*others, self.judge.down, self.judge.up):
                 os.close(descriptor)
+            os.dup2(1, 2)  # nowhere, as the standard output
             self._isolate(request)
             gc.disable()
             where = folder if self.settings.isolation == PLAIN else "/tmp"
@@ -102,6 +103,7 @@ class _Watch:
                 judge.send(message)
                 if kind == "answer":
                     self.channel.send(judge.receive() or {})
+                    self.ends = time.monotonic() + self.settings.limits.seconds  # the canary's own
         except Closed:
             return ""
         except ValueError:

@@ -42,7 +42,7 @@ def test_right_answers_in_other_styles_are_above_suspicion(exercise, right, tmp_
 @pytest.mark.parametrize(
     "body",
     [
-        "class Entry:\n    def __init__(self, x):\n        self.x = x\n    def __lt__(self, other):\n        return True",
+        "class Entry:\n    def __init__(self, x):\n        self.x = x\n    def __lt__(self, y):\n        return True",
         "print(f'{target_probs.shape} of {type(target_probs).__name__}')",
         "assert hasattr(target_probs, 'shape') and getattr(target_probs, 'dtype', None) is not None",
         "raise ValueError('target_probs must be (V,)')",
