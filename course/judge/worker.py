@@ -16,7 +16,7 @@ import psutil
 from ..errors import CourseError
 from ..registry import Exercise, registry
 from .isolation import AS_ROOT, FIRST_UID, PROCESSES, SPAWN
-from .messages import Limits, Settings
+from .messages import PATIENCE, Limits, Settings
 from .sandbox import command, outside
 
 _TO_START = 300  # seconds; torch and all tests are read, on a machine that may be busy
@@ -88,7 +88,9 @@ class Worker:
             Lost: the server has ended, or has said nothing for longer than any exercise takes.
         """
         try:
-            line = self.lines.get(timeout=self.settings.limits.seconds + _MORE if seconds is None else seconds)
+            line = self.lines.get(
+                timeout=2 * PATIENCE * self.settings.limits.seconds + _MORE if seconds is None else seconds
+            )
         except queue.Empty:
             raise Lost("time") from None
         if not line:

@@ -10,21 +10,36 @@ def is_dunder(name: str) -> bool:
 
 
 def imported(tree: ast.AST) -> dict[str, str]:
-    """Return every name that an import binds, wherever it stands: "F" to "torch.nn.functional"."""
+    """Return every name that an import binds, wherever it stands, or that is set to such a name or a part of it.
+
+    "F" to "torch.nn.functional", also after `F = torch.nn.functional`.
+    """
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                found[alias.asname or alias.name.partition(".")[0]] = (
-                    alias.name if alias.asname else alias.name.partition(".")[0]
-                )
+            whole = {alias.asname: alias.name for alias in node.names if alias.asname}
+            roots = [alias.name.partition(".")[0] for alias in node.names if not alias.asname]
+            found |= whole | dict(zip(roots, roots, strict=True))
         elif isinstance(node, ast.ImportFrom):
             module = "nanolm." * bool(node.level) + (node.module or "")
             found |= {alias.asname or alias.name: f"{module.rstrip('.')}.{alias.name}" for alias in node.names}
+    return found | _renamed(tree, found)
+
+
+def _renamed(tree: ast.AST, names: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        value = getattr(node, "value", None)
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and isinstance(value, ast.Name | ast.Attribute):
+            root, parts = chain(value, {**names, **found})
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                if root and isinstance(target, ast.Name):
+                    found[target.id] = ".".join([root, *parts])
     return found
 
 
-def chain(node: ast.Attribute, names: Mapping[str, str]) -> tuple[str, list[str]]:
+def chain(node: ast.Attribute | ast.Name, names: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return (what was imported, the attributes read of it) of `F.softmax`; ("", …) where its root is no import."""
     parts: list[str] = []
     place: ast.expr = node

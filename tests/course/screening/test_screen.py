@@ -54,6 +54,9 @@ def test_right_answers_in_other_styles_are_above_suspicion(exercise, right, tmp_
         "total = torch.zeros(3)\ntotal[1] += 2\nreturn total",
         "from nanolm.sampling import Rng\nrng = Rng(3)\nrng.seed = 4",
         "lines = __name__",
+        "import re\nreturn re.compile('[a-z]+').match('a')",
+        "nn = torch.nn\nreturn nn.functional.softmax(target_probs, dim=-1)",
+        "from math import *\nreturn exp(1)",
     ],
 )
 def test_what_answers_do_is_no_finding(body):
@@ -95,6 +98,17 @@ def test_what_answers_do_is_no_finding(body):
         ("from dataclasses import make_dataclass", "make_dataclass"),
         ("from typing import get_type_hints", "get_type_hints"),
         ("from operator import attrgetter", "attrgetter"),
+        ("from os import *", "`import os`"),
+        ("import torch.utils.data", "utils"),
+        ("t = torch\nreturn t.load('x')", "torch.load"),
+        ("import nanolm.speculative.acceptance as module\nt = module.torch\nreturn t.os", ".os"),
+        ("import enum\nreturn enum.bltns.eval('1')", "enum.bltns"),
+        ("match target_probs:\n    case object(__globals__=found):\n        return found", "by a pattern"),
+        ("type(target_probs).item = print", "it changes type(target_probs).item, a class"),
+        ("for torch.allclose in [print]:\n    pass", "it changes torch.allclose"),
+        ("import nanolm.speculative.acceptance as module\nreturn module.torch.load('x')", "torch.load"),
+        ("return target_probs.os", "it uses .os"),
+        ("class Yes:\n    def __contains__(self, x):\n        return True", "defines __contains__"),
     ],
 )
 def test_what_no_answer_needs_is_a_finding_with_its_line(body, says):
