@@ -53,3 +53,47 @@ def chain(node: ast.Attribute | ast.Name, names: Mapping[str, str]) -> tuple[str
 def constant(node: ast.expr) -> str | None:
     """Return the text of a literal; None for any other expression."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def excused(tree: ast.AST) -> set[int]:
+    """Return the ids of calls, and of the names they call, that are harmless as they stand.
+
+    `f(**vars(self.x))` copies an object's values; `getattr(self.x, name)` and `setattr(self.x, name, …)` where `name`
+    runs over texts that stand there to be read.
+    """
+    found: set[ast.AST] = set()
+    spelled = {name for node in ast.walk(tree) if isinstance(node, ast.For) for name in _spelled(node)}
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        copied = [keyword.value for keyword in call.keywords if keyword.arg is None]
+        found |= {value for value in copied if _calls(value, "vars")}
+        asked = call.args[1] if len(call.args) > 1 else None
+        if _calls(call, "getattr", "setattr") and isinstance(asked, ast.Name) and asked.id in spelled:
+            found.add(call)
+    return {id(part) for call in found if isinstance(call, ast.Call) for part in (call, call.func)}
+
+
+def _calls(node: ast.AST, *names: str) -> bool:
+    """Whether a node is a call of one of these names with `self`, or a part of it, for its first argument."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names and node.args):
+        return False
+    place = node.args[0]
+    while isinstance(place, ast.Attribute) and not is_dunder(place.attr):
+        place = place.value
+    return isinstance(place, ast.Name) and place.id == "self"
+
+
+def _spelled(loop: ast.For) -> list[str]:
+    """The loop's variables that run over nothing but texts written in it, none of them private."""
+    rows = loop.iter.elts if isinstance(loop.iter, ast.Tuple | ast.List) else []
+    if isinstance(loop.target, ast.Name):
+        columns = {loop.target.id: rows}
+    elif isinstance(loop.target, ast.Tuple) and all(isinstance(row, ast.Tuple | ast.List) for row in rows):
+        cells = zip(*(getattr(row, "elts", []) for row in rows), strict=False)
+        columns = {getattr(part, "id", ""): each for part, each in zip(loop.target.elts, cells, strict=False)}
+    else:
+        return []
+    return [name for name, each in columns.items() if each and all(_is_public(constant(cell)) for cell in each)]
+
+
+def _is_public(text: str | None) -> bool:
+    return text is not None and not text.startswith("_")
