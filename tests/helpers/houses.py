@@ -133,6 +133,7 @@ COURSE = House(
         "text",
         "building",
         *("grading", "audit", "lab"),
+        *("screening", "judge"),
         *("capstone", "work"),
         "leaderboard",
         "update",
