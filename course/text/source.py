@@ -8,6 +8,7 @@ import builtins
 import symtable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 
 from ..errors import CourseError
 
@@ -51,11 +52,20 @@ def path_of(name: str) -> str:
 def parse(text: str, where: str) -> ast.Module:
     """Return the tree of a Python text; raise CourseError with place and reason if it is not Python."""
     try:
-        return ast.parse(text)
+        return tree_of(text)
     except SyntaxError as error:
         raise CourseError(f"{where}, line {error.lineno}: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:  # null bytes, or nested without end
         raise CourseError(f"{where} cannot be read as Python: {error or type(error).__name__}") from None
+
+
+@lru_cache(maxsize=1024)
+def tree_of(text: str) -> ast.Module:
+    """Return the tree of a Python text, the same one for the same text: nobody changes it.
+
+    A class hands in most cells as the lesson has them. Raises what `ast.parse` raises.
+    """
+    return ast.parse(text)
 
 
 def first_line(node: ast.stmt) -> int:

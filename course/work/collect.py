@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from ..building.session import SET_UP
@@ -126,11 +126,16 @@ def _kind(cell: Cell, plain: Collection[str]) -> str:
 
 
 def _add(code: Code, source: str, key: str | None, kind: str) -> None:
-    python = python_of(source)
     try:
-        code.pieces += [Piece(_alone(statement), kind) for statement in statements(python)]
+        code.pieces += [Piece(statement, kind) for statement in _statements(source)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        code.broken.append((definitions(source) | {key or ""}, _error_of(python)))
+        code.broken.append((definitions(source) | {key or ""}, _error_of(python_of(source))))
+
+
+@lru_cache(maxsize=4096)
+def _statements(source: str) -> tuple[Statement, ...]:
+    """A cell's statements; a class hands in most cells as the lesson has them."""
+    return tuple(map(_alone, statements(python_of(source))))
 
 
 def _error_of(python: str) -> CourseError:

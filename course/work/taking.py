@@ -10,7 +10,7 @@ from ..paths import ROOT, read
 from ..registry import Exercise, homes
 from ..text.answers import is_stub, meaning
 from ..text.rename import renamed
-from ..text.source import Definition, Function, Module, defined_names, first_line, last_line, parse, used_names
+from ..text.source import Definition, Function, Module, defined_names, first_line, last_line, parse, tree_of, used_names
 from .needed import DISPLAY, OWN, Needed, Piece
 
 
@@ -146,7 +146,7 @@ def _placed(
 
 def _texts(text: str) -> list[str]:
     lines = text.split("\n")
-    return ["\n".join(lines[first_line(node) - 1 : last_line(node)]) for node in ast.parse(text).body]
+    return ["\n".join(lines[first_line(node) - 1 : last_line(node)]) for node in tree_of(text).body]
 
 
 def _wrapped(target: str, parts: list[str]) -> tuple[list[str], str]:
@@ -164,7 +164,7 @@ def _wrapped(target: str, parts: list[str]) -> tuple[list[str], str]:
 
 def _lines(text: str, target: str) -> list[str]:
     """The lines of a function, or of a method at the four spaces that a class of the engine gives it."""
-    (statement,) = ast.parse(text).body
+    (statement,) = tree_of(text).body
     node = statement if isinstance(statement, Function) else _function(statement, target)
     assert node is not None
     return _moved(text.split("\n")[first_line(node) - 1 : last_line(node)], "    " if "." in target else "")
@@ -225,7 +225,7 @@ def _inserted(text: str, module: str, owner: str, helpers: Sequence[str]) -> str
     place = first_line(Module.parse(module, text).find(owner)) - 1
     lines, new = text.split("\n"), []
     for helper in helpers:
-        is_long = isinstance(ast.parse(helper).body[0], Definition)
+        is_long = isinstance(tree_of(helper).body[0], Definition)
         new += [*helper.split("\n"), *(["", ""] if is_long else [""])]
     lines[place:place] = new
     return "\n".join(lines)
