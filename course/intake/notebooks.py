@@ -1,5 +1,6 @@
 """Which lesson each notebook of a student is, and which of several copies counts."""
 
+import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -84,9 +85,10 @@ def _functions(code: Code, written: bool = False) -> set[str]:
     for piece in code.pieces:
         if isinstance(piece.node, Function) and not (written and is_stub(piece.node)):
             found.add(piece.node.name)
-        for child in getattr(piece.node, "body", ()):
-            if isinstance(child, Function) and hasattr(piece.node, "name") and not (written and is_stub(child)):
-                found.add(f"{piece.node.name}.{child.name}")
+        owner, members = (piece.node.name, piece.node.body) if isinstance(piece.node, ast.ClassDef) else ("", [])
+        for child in members:
+            if isinstance(child, Function) and not (written and is_stub(child)):
+                found.add(f"{owner}.{child.name}")
         found |= {name for name in piece.statement.names if not isinstance(piece.node, Function)}
     return found
 

@@ -1,6 +1,6 @@
 """From the files of one student to a submission: each exercise's answer, or why there is none."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -21,19 +21,20 @@ _OURS = ("start", "glossary", "self_test")  # notebooks without exercises
 _stub = cache(start)
 
 
-def read_all(week: int, handed: Iterable[Handed], root: Path = ROOT) -> tuple[list[Submission], list[Unplaced]]:
-    """Return the submissions of a week, and what could not be placed; no file of one stops another's reading."""
-    found, unplaced = [], []
+def read_each(week: int, handed: Iterable[Handed], left: list[Unplaced], root: Path = ROOT) -> Iterator[Submission]:
+    """Give the submissions of a week one by one; what could not be placed is added to `left`.
+
+    No file of one student's stops another's reading.
+    """
     for each in handed:
         try:
-            submission, left = read_submission(each, week, root)
+            submission, unplaced = read_submission(each, week, root)
         except Exception as error:  # whatever a file does to our reading of it, the class goes on
             said = str(error) if isinstance(error, CourseError) else f"{type(error).__name__}: {error}"
-            submission, left = None, [Unplaced(each.source, f"of {each.student} cannot be read: {said}")]
-        unplaced += left
+            submission, unplaced = None, [Unplaced(each.source, f"of {each.student} cannot be read: {said}")]
+        left += unplaced
         if submission is not None:
-            found.append(replace(submission, notes=tuple(dict.fromkeys(submission.notes))))
-    return found, unplaced
+            yield replace(submission, notes=tuple(dict.fromkeys(submission.notes)))
 
 
 def read_submission(handed: Handed, week: int, root: Path = ROOT) -> tuple[Submission | None, list[Unplaced]]:

@@ -134,6 +134,7 @@ COURSE = House(
         *("grading", "audit", "lab"),
         *("capstone", "work"),
         "leaderboard",
+        *("intake", "judge", "gradebook"),
         "update",
         *("commands", "cli", "__main__"),
     ),

@@ -118,7 +118,9 @@ def the_eighteen(folder):
     hand_in("BOM and CRLF", right(), 36, bom=True, newline="\r\n")
     warned = right()
     cell = cell_of(warned, "residual_distribution")
-    cell["source"] = re.sub(r"(?m)^(    excess = )", r"    target_probs = torch.tensor(target_probs)\n\1", cell["source"])
+    cell["source"] = re.sub(
+        r"(?m)^(    excess = )", r"    target_probs = torch.tensor(target_probs)\n\1", cell["source"]
+    )
     hand_in("warning", warned, 36)
     return deserved
 
