@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ..audit.store import fingerprint
+from ..grading.fingerprint import fingerprint
 from ..registry import Exercise
 
 PASSED, PARTIAL, FAILED, UNWRITTEN, MISSING = "passed", "partial", "failed", "unwritten", "missing"
