@@ -1,0 +1,59 @@
+"""Messages between the judge's processes: one JSON object a line over a pipe, no longer than is sensible."""
+
+import json
+import os
+import select
+import time
+from typing import Any
+
+LONGEST = 4 << 20  # bytes of one message
+_PIECE = 1 << 16
+
+
+class Closed(EOFError):
+    """The other side has ended."""
+
+
+class Channel:
+    """Two ends of two pipes, by their descriptors; what it needs of modules is bound before any answer is loaded."""
+
+    def __init__(self, down: int, up: int) -> None:
+        self.down, self.up, self._rest = down, up, b""
+        self._read, self._write, self._loads, self._dumps = os.read, os.write, json.loads, json.dumps
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send one message.
+
+        Raises:
+            Closed: nobody reads any more.
+        """
+        line = self._dumps(message).encode() + b"\n"
+        try:
+            while line:
+                line = line[self._write(self.up, line) :]
+        except OSError as error:
+            raise Closed(str(error)) from None
+
+    def receive(self, seconds: float | None = None) -> dict[str, Any] | None:
+        """Return the next message; None where none has come within `seconds`.
+
+        Raises:
+            Closed: the other side has ended.
+            ValueError: what came is no message, or too long.
+        """
+        end = None if seconds is None else time.monotonic() + seconds
+        while b"\n" not in self._rest:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            if left is not None and not select.select([self.down], [], [], left)[0]:
+                return None
+            piece = self._read(self.down, _PIECE)
+            if not piece:
+                raise Closed("the other side has ended")
+            self._rest += piece
+            if len(self._rest) > LONGEST:
+                raise ValueError(f"a message of more than {LONGEST} bytes")
+        line, _, self._rest = self._rest.partition(b"\n")
+        message = self._loads(line)
+        if not isinstance(message, dict):
+            raise ValueError("a message that is no object")
+        return message

@@ -1,0 +1,159 @@
+"""One exercise in a fork: started, watched and, where need be, ended from outside."""
+
+import gc
+import os
+import secrets
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psutil
+import pytest
+
+from .bench import examine
+from .channel import Channel, Closed
+from .isolation import PLAIN, enter, hide, set_limits, step_down
+from .settings import Settings
+
+_LOOK = 0.25  # seconds between two looks at a fork's memory
+_ROOM_TO_MAP = 8 << 30  # bytes of addresses beyond those that the warm process has
+
+
+class Fork:
+    """Grades one request in a fork and hands on what it says to the judge."""
+
+    def __init__(self, settings: Settings, judge: Channel) -> None:
+        self.settings, self.judge = settings, judge
+
+    def grade(self, session: pytest.Session, request: dict[str, Any]) -> None:
+        """Run one request to its end, whatever the answer does; the judge's last message is of the kind "end"."""
+        before = _cpu_seconds()
+        with TemporaryDirectory() as folder:
+            (down, to_child), (from_child, up) = os.pipe(), os.pipe()
+            child = os.fork()
+            if child == 0:
+                self._be_the_child(session, request, folder, Channel(down, up), (to_child, from_child))
+            os.close(down)
+            os.close(up)
+            watch, how = _Watch(child, Channel(from_child, to_child), self.settings), "done"
+            try:
+                how = watch.relay(self.judge)
+            finally:
+                by_itself = watch.end(at_once=how not in ("", "done"))
+                os.close(to_child)
+                os.close(from_child)
+        self.judge.send({"kind": "end", "how": how or by_itself, "cpu": _cpu_seconds() - before})
+
+    def _be_the_child(
+        self, session: pytest.Session, request: dict[str, Any], folder: str, channel: Channel, others: tuple[int, int]
+    ) -> None:
+        code = 3
+        try:
+            for descriptor in (*others, self.judge.down, self.judge.up):
+                os.close(descriptor)
+            self._isolate(request)
+            gc.disable()
+            where = folder if self.settings.isolation == PLAIN else "/tmp"
+            os.chdir(where)
+            examine(session, request, Path(where), channel)
+            code = 0
+        except BaseException as error:
+            with suppress(Exception):
+                channel.send({"kind": "fault", "said": f"{type(error).__name__}: {error}"})
+        finally:
+            os._exit(code)
+
+    def _isolate(self, request: dict[str, Any]) -> None:
+        settings = self.settings
+        address_space = psutil.Process().memory_info().vms + _ROOM_TO_MAP
+        if settings.isolation == PLAIN:
+            os.setsid()
+        else:
+            enter(settings.isolation, settings.uid)
+            hide(request["hidden"])
+            step_down(settings.isolation, settings.uid)
+        if sys.platform == "linux":
+            set_limits(address_space, settings.processes)
+
+
+class _Watch:
+    """The outside of a fork: its messages, its clock, its memory, its end."""
+
+    def __init__(self, child: int, channel: Channel, settings: Settings) -> None:
+        self.child, self.channel, self.settings = child, channel, settings
+        self.word, self.ends = secrets.token_hex(16), time.monotonic() + settings.limits.seconds
+
+    def relay(self, judge: Channel) -> str:
+        """Hand on the two messages of a fork; return "done", what was wrong, or "" where it ended by itself."""
+        try:
+            self.channel.send({"word": self.word})
+            for kind in ("answer", "canary"):
+                message = self._next()
+                if isinstance(message, str):
+                    return message
+                if message.get("kind") == "fault":
+                    return f"fault: {message.get('said')}"
+                if message.pop("word", None) != self.word or message.get("kind") != kind:
+                    return "forged"
+                judge.send(message)
+                if kind == "answer":
+                    self.channel.send(judge.receive() or {})
+        except Closed:
+            return ""
+        except ValueError:
+            return "forged"
+        return "done"
+
+    def _next(self) -> dict[str, Any] | str:
+        while time.monotonic() < self.ends:
+            message = self.channel.receive(_LOOK)
+            if message is not None:
+                return message
+            if sum(map(_bytes, _descendants())) > self.settings.limits.gigabytes * 1e9:
+                return "memory"
+        return "time"
+
+    def end(self, at_once: bool) -> str:
+        """End a fork with all that it has started; return how it ended, by itself where it did."""
+        status = self._ended(0.0 if at_once else _LOOK)
+        for process in _descendants():  # of a namespace all end with the first; elsewhere one by one
+            with suppress(psutil.Error):
+                process.kill()
+        if status is None:
+            _, status = os.waitpid(self.child, 0)
+        with suppress(OSError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        return f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
+
+    def _ended(self, seconds: float) -> int | None:
+        """The fork's own end, where it comes within some seconds; a closed pipe is no end."""
+        until = time.monotonic() + seconds
+        while True:
+            found, status = os.waitpid(self.child, os.WNOHANG)
+            if found:
+                return status
+            if time.monotonic() >= until:
+                return None
+            time.sleep(0.01)
+
+
+def _descendants() -> list[psutil.Process]:
+    """Every process that has come out of this one; orphans are this one's children again (`adopt_orphans`)."""
+    with suppress(psutil.Error):
+        return psutil.Process().children(recursive=True)
+    return []
+
+
+def _cpu_seconds() -> float:
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+def _bytes(process: psutil.Process) -> int:
+    with suppress(psutil.Error):
+        return process.memory_info().rss
+    return 0

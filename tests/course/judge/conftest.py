@@ -1,0 +1,32 @@
+"""One judge for the tests of a room: a server takes seconds to start, and has to stand every attack anyway."""
+
+import warnings
+
+import pytest
+
+from course.judge.isolation import PLAIN
+from course.judge.judge import Judge
+from course.judge.sandbox import kind
+from course.judge.settings import Limits
+
+BRIEF = Limits(test_seconds=6, seconds=30, gigabytes=4)
+
+
+@pytest.fixture(scope="session")
+def sandboxed():
+    """A judge in a sandbox; where there is none, the tests that ask for it are skipped and a warning says so."""
+    found, why = kind()
+    if found == PLAIN:
+        warnings.warn(f"THE SANDBOX IS NOT TESTED HERE: {why}", RuntimeWarning, stacklevel=1)
+        pytest.skip(f"no sandbox: {why}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NANOLM_SECRET", "of the one who grades")
+        with Judge(sandbox=True, limits=BRIEF) as judge:
+            yield judge
+
+
+@pytest.fixture(scope="session")
+def plain():
+    """A judge of plain processes."""
+    with Judge(sandbox=False, limits=BRIEF) as judge:
+        yield judge
