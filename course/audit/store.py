@@ -4,9 +4,9 @@ import hashlib
 import json
 from pathlib import Path
 
-from ..grading.fingerprint import fingerprint
 from ..paths import ROOT, read
 from ..registry import Exercise
+from .fingerprint import fingerprint
 from .run import Result
 
 FILE = ROOT / "grading" / "audit.jsonl"  # where private things of an instructor lie; never committed
