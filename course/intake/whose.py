@@ -4,8 +4,10 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
+from pathlib import Path, PurePosixPath
 
+from ..registry import registry
 from .handed import File
 
 # Moodle: a folder a student, or everything in one folder with that in front of each file's name.
@@ -108,7 +110,17 @@ def _archive(name: str) -> bool:
 def _stem(name: str) -> str:
     """What is left of a notebook's name without the lesson's and what copies add."""
     stem = re.sub(r"\.(?:ipynb|zip|py|json|txt)(?=\.|$)", "", name, flags=re.IGNORECASE)
-    return COPY.sub("", _WEEK.sub("", stem)).strip(" _-.,")
+    return COPY.sub("", _lesson_names().sub("", stem)).strip(" _-.,")
+
+
+@cache
+def _lesson_names() -> re.Pattern[str]:
+    """The week in a file's name, with the lesson's own words behind it."""
+    stems = {PurePosixPath(exercise.notebook).stem for exercise in registry()}
+    words = {word for stem in stems for word in stem.split("_")[1:]}
+    words |= {word for exercise in registry() for word in PurePosixPath(exercise.notebook).parent.name.split("_")[1:]}
+    listed = "|".join(sorted(words, key=len, reverse=True))
+    return re.compile(rf"week[ _-]?\d{{1,2}}(?!\d)(?:[ _-]*(?:{listed})(?![a-z]))*", re.IGNORECASE)
 
 
 def _above(top: Path, ours: frozenset[str]) -> str | None:

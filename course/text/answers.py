@@ -74,7 +74,7 @@ def definitions(source: str) -> set[str]:
     """Return the names of functions and classes that a text defines at its top level, even if it is not Python."""
     try:
         return {node.name for node in ast.parse(python_of(source)).body if isinstance(node, Definition)}
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set(re.findall(r"(?m)^(?:async +)?(?:def|class) +(\w+)", source))
 
 
@@ -82,7 +82,7 @@ def is_python(source: str) -> bool:
     """Return whether a cell or a file can be read."""
     try:
         ast.parse(python_of(source))
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
 

@@ -119,7 +119,8 @@ def code_of(cells: Sequence[Cell], lesson: Mapping[str, Cell] | None = None, ask
 
 
 def _kind(cell: Cell, plain: Collection[str]) -> str:
-    is_lab = "lab" in (cell["metadata"].get("tags") or ())
+    tags = cell["metadata"].get("tags")
+    is_lab = isinstance(tags, list) and "lab" in tags
     if is_lab and not is_answer_cell(cell) and grade_id(cell) is None:
         return LAB if not cell["source"].startswith(SET_UP) else LESSON
     return LESSON if digest(cell) in plain else OWN
