@@ -27,7 +27,8 @@ def load(path: Path = FILE) -> dict[str, Result]:
     for line in read(path).splitlines() if path.exists() else []:
         try:
             entry = json.loads(line)
-            found[entry.pop("key")] = Result(**entry)
+            name = entry.pop("key")
+            found[name] = Result(**entry)
         except (ValueError, TypeError, KeyError):
             continue
     return found

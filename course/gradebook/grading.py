@@ -8,7 +8,7 @@ from typing import Protocol
 from ..intake.submission import ANSWERED, MISSING, UNREADABLE, UNWRITTEN, Submission
 from ..judge.marks import Mark, mark
 from ..registry import Exercise
-from .store import Results, key
+from .store import CannotKeep, Results, key
 
 _WORDS = {
     MISSING: "{name} was not handed in: no cell or file defines it",
@@ -56,7 +56,7 @@ def graded(
         tell: called with each submission that is done.
     """
     found: list[Graded] = []
-    waiting: dict[Future[list[Mark]], tuple[Graded, Exercise, str]] = {}
+    waiting: dict[Future[Mark], tuple[Graded, Exercise]] = {}
     left: dict[int, int] = {}
     with ThreadPoolExecutor(workers) as pool:
         try:
@@ -66,12 +66,13 @@ def graded(
                 left[id(one)] = 0
                 for exercise, files, name in _to_ask(one, exercises, results, seed):
                     left[id(one)] += 1
-                    waiting[pool.submit(judge.grade, files, [exercise], seed)] = (one, exercise, name)
+                    job = pool.submit(_one, judge, files, exercise, seed, results, name)
+                    waiting[job] = (one, exercise)
                 if not left[id(one)]:
                     tell(submission)
-                for done in _done(waiting, left, results, 2 * workers):
+                for done in _done(waiting, left, 2 * workers):
                     tell(done)
-            for done in _done(waiting, left, results, 0):
+            for done in _done(waiting, left, 0):
                 tell(done)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -98,19 +99,27 @@ def _to_ask(
             yield exercise, files, name
 
 
+def _one(judge: Judging, files: Mapping[str, str], exercise: Exercise, seed: int, results: Results, name: str) -> Mark:
+    """Ask the judge, and keep what it says before anything else can happen."""
+    (mark,) = judge.grade(files, [exercise], seed)
+    results.keep(name, mark)
+    return mark
+
+
 def _done(
-    waiting: dict[Future[list[Mark]], tuple[Graded, Exercise, str]], left: dict[int, int], results: Results, most: int
+    waiting: dict[Future[Mark], tuple[Graded, Exercise]], left: dict[int, int], most: int
 ) -> Iterator[Submission]:
     """Take results in until at most so many are out; give the submissions that are complete."""
     while len(waiting) > most:
         for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-            one, exercise, name = waiting.pop(future)
+            one, exercise = waiting.pop(future)
             error = future.exception()
+            if isinstance(error, CannotKeep):
+                raise error
             if error is not None:
                 one.failures[exercise.number] = f"{type(error).__name__}: {error}"
             else:
-                (one.marks[exercise.number],) = future.result()
-                results.keep(name, one.marks[exercise.number])
+                one.marks[exercise.number] = future.result()
             left[id(one)] -= 1
             if not left[id(one)]:
                 yield one.submission

@@ -10,12 +10,13 @@ _RESERVED = re.compile(r"(?i)(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?")
 def identity(student: str) -> str:
     """Return the name as nbgrader and file systems take it: itself where it can be, else with a mark of its own.
 
+    It starts no formula either: nbgrader's own export writes it as it is.
     Two different names never become one.
     """
-    safe = re.sub(r'[\\/:*?"<>|+\x00-\x1f]', "_", student).strip(" .")
+    safe = re.sub(r'^[=@-]|[\\/:*?"<>|+\x00-\x1f]', "_", student).strip(" .")
     while len(safe.encode("utf-8")) > 120:
         safe = safe[:-1]
-    if safe == student and not _RESERVED.fullmatch(safe):
+    if safe and safe == student and not _RESERVED.fullmatch(safe):
         return student
     return f"{safe or 'student'}_{hashlib.sha256(student.encode('utf-8')).hexdigest()[:6]}"
 

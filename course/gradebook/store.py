@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +15,10 @@ from ..paths import read
 from ..registry import Exercise
 
 
+class CannotKeep(CourseError):
+    """The results cannot be written any more: grading on would be for nothing."""
+
+
 class Results:
     """The results of a week, a line each: the seed first, then every mark under its key.
 
@@ -22,6 +27,7 @@ class Results:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._turn = threading.Lock()
         self.seed: int | None = None
         self.marks: dict[str, Mark] = {}
         for line in read(path).splitlines() if path.exists() else ():
@@ -34,7 +40,8 @@ class Results:
         if "seed" in entry and "key" not in entry:
             self.seed = int(entry["seed"])
         else:
-            self.marks[entry.pop("key")] = Mark(**entry)
+            name = entry.pop("key")
+            self.marks[name] = Mark(**entry)
 
     def use_seed(self, seed: int | None) -> int:
         """Return the seed of this week's inputs: the one asked for, else the one kept, else a new one."""
@@ -45,9 +52,10 @@ class Results:
         return chosen
 
     def keep(self, key: str, mark: Mark) -> None:
-        """Add a mark to the file."""
-        self.marks[key] = mark
-        self._append({"key": key, **asdict(mark)})
+        """Add a mark to the file, at once; several threads may."""
+        with self._turn:
+            self.marks[key] = mark
+            self._append({"key": key, **asdict(mark)})
 
     def _append(self, entry: Mapping[str, Any]) -> None:
         try:
