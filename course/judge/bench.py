@@ -18,14 +18,15 @@ from ..grading.outcomes import Collector, targets_of
 from ..grading.stand_in import unwritten
 from ..paths import write
 from ..registry import Exercise, find
-from .channel import Channel
+from .messages import Channel
 from .reference import gone
+from .seal import Seal, broken
 
 SECONDS = 60  # all tests of an exercise, as in `check`
 _LONGEST = 20_000  # characters of a message
 
 
-def examine(session: pytest.Session, request: Mapping[str, Any], folder: Path, channel: Channel) -> None:
+def examine(session: pytest.Session, request: Mapping[str, Any], folder: Path, channel: Channel, seal: Seal) -> None:
     """Grade the answer that a request brings, tell what was found, and then what became of the canary.
 
     The word that shows a message to be the bench's own comes through the pipe when the tests are over: while an
@@ -35,7 +36,7 @@ def examine(session: pytest.Session, request: Mapping[str, Any], folder: Path, c
     seeds_are(request["seed"])
     report = _answer(session, exercise, _in_folder(folder / "answer", request["files"]))
     word = (channel.receive() or {}).get("word")
-    channel.send({"word": word, "kind": "answer", **report})
+    channel.send({"word": word, "kind": "answer", "broken": broken(seal), **report})
     canary = channel.receive() or {}
     implementation = _in_folder(folder / "canary", {exercise.file: canary["text"]})
     collector = Collector(implementation, targets=exercise.targets, ends=time.monotonic() + SECONDS)

@@ -3,6 +3,7 @@
 import gc
 import os
 import secrets
+import signal
 import sys
 import time
 from contextlib import suppress
@@ -14,9 +15,9 @@ import psutil
 import pytest
 
 from .bench import examine
-from .channel import Channel, Closed
 from .isolation import PLAIN, enter, hide, set_limits, step_down
-from .settings import Settings
+from .messages import Channel, Closed, Settings
+from .seal import Seal
 
 _LOOK = 0.25  # seconds between two looks at a fork's memory
 _ROOM_TO_MAP = 8 << 30  # bytes of addresses beyond those that the warm process has
@@ -25,8 +26,8 @@ _ROOM_TO_MAP = 8 << 30  # bytes of addresses beyond those that the warm process 
 class Fork:
     """Grades one request in a fork and hands on what it says to the judge."""
 
-    def __init__(self, settings: Settings, judge: Channel) -> None:
-        self.settings, self.judge = settings, judge
+    def __init__(self, settings: Settings, judge: Channel, seal: Seal) -> None:
+        self.settings, self.judge, self.seal = settings, judge, seal
 
     def grade(self, session: pytest.Session, request: dict[str, Any]) -> None:
         """Run one request to its end, whatever the answer does; the judge's last message is of the kind "end"."""
@@ -58,7 +59,7 @@ class Fork:
             gc.disable()
             where = folder if self.settings.isolation == PLAIN else "/tmp"
             os.chdir(where)
-            examine(session, request, Path(where), channel)
+            examine(session, request, Path(where), channel, self.seal)
             code = 0
         except BaseException as error:
             with suppress(Exception):
@@ -119,14 +120,17 @@ class _Watch:
     def end(self, at_once: bool) -> str:
         """End a fork with all that it has started; return how it ended, by itself where it did."""
         status = self._ended(0.0 if at_once else _LOOK)
-        for process in _descendants():  # of a namespace all end with the first; elsewhere one by one
-            with suppress(psutil.Error):
-                process.kill()
         if status is None:
+            os.kill(self.child, signal.SIGKILL)
             _, status = os.waitpid(self.child, 0)
-        with suppress(OSError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+        while rest := _descendants():  # of a namespace all end with the first, soon; elsewhere one by one
+            for process in rest:
+                with suppress(psutil.Error):
+                    process.kill()
+            with suppress(OSError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            time.sleep(0.005)
         return f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"exit {os.WEXITSTATUS(status)}"
 
     def _ended(self, seconds: float) -> int | None:

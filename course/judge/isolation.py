@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-PLAIN, AS_USER, AS_ROOT = "plain", "user", "root"  # no namespaces; nested in a user's own; made by root, who steps down
+SPAWN, PLAIN = "spawn", "plain"  # a new process for each exercise; a fork of a warm one
+AS_USER, AS_ROOT = "user", "root"  # a fork in namespaces, nested in a user's own or made by root, who steps down
+SANDBOXES = (AS_USER, AS_ROOT)
 
 _NEWNS, _NEWIPC, _NEWUSER, _NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
 _NOSUID, _NODEV, _NOEXEC, _BIND, _REC, _PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18

@@ -12,12 +12,14 @@ from ..registry import Exercise
 from ..screening.answers import Answer, answer_to
 from . import marks
 from .canary import canary
-from .isolation import PLAIN
+from .isolation import SANDBOXES
 from .marks import Mark, broken_off, by_outcomes, mark, suspicious
+from .messages import Limits
 from .reference import hidden
-from .sandbox import kind
-from .settings import Limits
+from .sandbox import kind, without
 from .worker import Lost, Seat, Worker
+
+_NAMED = 5  # things that an answer has changed
 
 
 class Judge:
@@ -40,14 +42,14 @@ class Judge:
         """
         if workers < 1:
             raise CourseError(f"workers is {workers}; it must be 1 or more")
-        found, why = kind() if sandbox is not False else (PLAIN, "it was not asked for")
-        if found == PLAIN and sandbox:
+        found, why = kind() if sandbox is not False else (without(), "it was not asked for")
+        if found not in SANDBOXES and sandbox:
             raise CourseError(f"there is no sandbox: {why}")
         self.isolation, self._why, self.limits = found, why, limits or Limits()
         self._sound: set[str] = set()  # the exercises that the engine's own text has passed here
-        if found == PLAIN and sandbox is None:
+        if found not in SANDBOXES and sandbox is None:
             warnings.warn(self.protection, RuntimeWarning, stacklevel=2)
-        self._free: queue.SimpleQueue[Seat] = queue.SimpleQueue()
+        self._free: queue.LifoQueue[Seat] = queue.LifoQueue()  # the warmest first
         self._seats = [Seat(found, number, self.limits) for number in range(workers)]
         for seat in self._seats:
             self._free.put(seat)
@@ -71,7 +73,7 @@ class Judge:
     @property
     def protection(self) -> str:
         """What stands between answers and this machine, in a sentence."""
-        if self.isolation != PLAIN:
+        if self.isolation in SANDBOXES:
             return "answers run in a sandbox: no network, nothing to write to, no solutions, no gradebook"
         return (
             f"NO SANDBOX: {self._why}. Answers run as this user, who can read solutions/ and grading/, write files and "
@@ -132,12 +134,15 @@ class Judge:
         try:
             worker.send({"exercise": exercise.number, "files": answer.files, "seed": seed, "hidden": hidden(exercise)})
             report, alive, end = _conversation(worker, exercise, seed)
-        except Lost:
+        except Lost as lost:
             seat.close()
-            return broken_off(exercise, seed, "time")
+            return broken_off(exercise, seed, lost.how)
+        seat.give_back(worker)
         seat.cpu_seconds += end["cpu"]
         if report is None or end["how"] != "done":
             return broken_off(exercise, seed, end["how"])
+        if report["broken"]:
+            return suspicious(exercise, seed, [f"it has changed {name}" for name in report["broken"][:_NAMED]])
         return by_outcomes(exercise, seed, report) if alive else broken_off(exercise, seed, "canary")
 
 

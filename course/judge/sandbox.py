@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..grading.limits import TEST_SECONDS
 from ..paths import ROOT
-from .isolation import AS_ROOT, AS_USER, PLAIN
+from .isolation import AS_ROOT, AS_USER, PLAIN, SANDBOXES, SPAWN
 
 # What the tests read of the course; solutions/, grading/, work/ and the history are not among it.
 _COURSE = ("nanolm", "course", "tests", "pyproject.toml")
@@ -21,22 +21,27 @@ _CALLS = "--unshare-net --unshare-pid --unshare-ipc --unshare-uts --unshare-cgro
 
 @cache
 def kind() -> tuple[str, str]:
-    """Return how forks can be isolated here, and where only PLAIN is left, why."""
+    """Return how answers can be isolated here, and where there is no sandbox, why."""
     if sys.platform != "linux":
-        return PLAIN, f"there is no bubblewrap on {sys.platform}"
+        return without(), f"there is no bubblewrap on {sys.platform}"
     if shutil.which("bwrap") is None:
-        return PLAIN, "bubblewrap (the program bwrap) is not installed"
+        return without(), "bubblewrap (the program bwrap) is not installed"
     found = AS_ROOT if os.getuid() == 0 else AS_USER
     tried = subprocess.run([*command(found), sys.executable, "-c", "pass"], capture_output=True, text=True)
     if tried.returncode != 0:
         said = " ".join(tried.stderr.split()) or f"exit code {tried.returncode}"
-        return PLAIN, f"bubblewrap cannot make a sandbox here: {said}"
+        return without(), f"bubblewrap cannot make a sandbox here: {said}"
     return found, ""
 
 
+def without() -> str:
+    """Return how processes are made without a sandbox: a fork of one that has loaded torch is safe on Linux only."""
+    return PLAIN if sys.platform == "linux" else SPAWN
+
+
 def command(kind: str, test_seconds: float = TEST_SECONDS) -> list[str]:
-    """Return the beginning of a command line that runs a program in the box; nothing for PLAIN."""
-    if kind == PLAIN:
+    """Return the beginning of a command line that runs a program in the box; nothing where there is none."""
+    if kind not in SANDBOXES:
         return []
     line = ["bwrap", *_CALLS.split(), "--clearenv", "--cap-drop", "ALL"]
     for name, value in environment(test_seconds).items():
@@ -78,7 +83,9 @@ def environment(test_seconds: float) -> dict[str, str]:
 
 def outside(kind: str, test_seconds: float) -> dict[str, str]:
     """Return the variables that a server is started with; the box lets none of them in but `environment`."""
-    needed = ("SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH") if kind == PLAIN else ()
+    needed = (
+        ("SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH") if kind not in SANDBOXES else ()
+    )
     here = {name: os.environ[name] for name in needed if name in os.environ}
     return environment(test_seconds) | here | {"PATH": os.environ.get("PATH", os.defpath)}
 

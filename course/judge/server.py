@@ -21,18 +21,27 @@ from ..grading.runner import arguments
 from ..paths import ROOT
 from ..registry import find
 from .bench import examine, run, seeds_are
-from .channel import Channel, Closed
 from .fork import Fork
-from .isolation import adopt_orphans
-from .settings import Settings
-
-CAN_FORK = hasattr(os, "fork")
+from .isolation import SPAWN, adopt_orphans
+from .messages import Channel, Closed, Settings
+from .seal import Seal, sealed
 
 
 class _Nobody(Implementation):
     """In the place of an implementation while tests are read: any that is not the reference."""
 
     name = "the answers of a class"
+
+
+class _Direct(Channel):
+    """The judge itself at the other end, which asks for no word."""
+
+    def __init__(self, down: int, up: int) -> None:
+        super().__init__(down, up)
+        self._words = [{"word": ""}]
+
+    def receive(self, seconds: float | None = None) -> dict[str, Any] | None:
+        return self._words.pop() if self._words else super().receive(seconds)
 
 
 class Server:
@@ -52,16 +61,17 @@ class Server:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self._warm(session)
+        seal = sealed()
         gc.collect()
         gc.freeze()  # what is there now is never looked through again, so forks go on sharing it
         tests = {getattr(item, "originalname", item.name): targets_of(item) for item in session.items}
         self.judge.send({"kind": "ready", "tests": tests, "pid": os.getpid()})
         with suppress(Closed):
             while request := self.judge.receive():
-                if not CAN_FORK:
-                    self._here(session, request)
+                if self.settings.isolation == SPAWN:
+                    self._here(session, request, seal)
                     break  # a process that has run an answer runs no other
-                Fork(self.settings, self.judge).grade(session, request)
+                Fork(self.settings, self.judge, seal).grade(session, request)
         return True
 
     def _warm(self, session: pytest.Session) -> None:
@@ -69,10 +79,10 @@ class Server:
         seeds_are(self.settings.seed)
         run(session, Collector(Implementation()), session.items)
 
-    def _here(self, session: pytest.Session, request: dict[str, Any]) -> None:
+    def _here(self, session: pytest.Session, request: dict[str, Any], seal: Seal) -> None:
         """Where no process can fork: in this one, which ends with it."""
         with TemporaryDirectory() as folder:
-            examine(session, request, Path(folder), self.judge)
+            examine(session, request, Path(folder), _Direct(self.judge.down, self.judge.up), seal)
         self.judge.send({"kind": "end", "how": "done", "cpu": time.process_time()})
 
 

@@ -15,9 +15,9 @@ import psutil
 
 from ..errors import CourseError
 from ..registry import Exercise, registry
-from .isolation import AS_ROOT, PROCESSES
+from .isolation import AS_ROOT, PROCESSES, SPAWN
+from .messages import Limits, Settings
 from .sandbox import command, outside
-from .settings import Limits, Settings
 
 _TO_START = 300  # seconds; torch and all tests are read, on a machine that may be busy
 _FIRST_UID = 1 << 30  # of forks where root grades: numbers that no account has
@@ -25,7 +25,11 @@ _MORE = 30  # seconds beyond a server's own limit, after which the server itself
 
 
 class Lost(Exception):
-    """The server has ended, or says nothing more."""
+    """The server has ended, or says nothing more; `how`, as an answer's own process ends."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(how)
+        self.how = how
 
 
 class Worker:
@@ -76,7 +80,7 @@ class Worker:
             self.process.stdin.write(json.dumps(message).encode() + b"\n")
             self.process.stdin.flush()
         except OSError as error:
-            raise Lost(str(error)) from None
+            raise Lost(self._end()) from error
 
     def receive(self, seconds: float | None = None) -> dict[str, Any]:
         """Return the next message.
@@ -87,10 +91,14 @@ class Worker:
         try:
             line = self.lines.get(timeout=self.settings.limits.seconds + _MORE if seconds is None else seconds)
         except queue.Empty:
-            raise Lost("it says nothing more") from None
+            raise Lost("time") from None
         if not line:
-            raise Lost("it has ended")
+            raise Lost(self._end())
         return json.loads(line)
+
+    def _end(self) -> str:
+        code = self.process.wait()
+        return f"signal {-code}" if code < 0 else f"exit {code}"
 
     def close(self) -> None:
         """End the server with all its forks."""
@@ -134,6 +142,11 @@ class Seat:
             self._weeks.add(exercise.week)
             self._worker = Worker(self._settings())
         return self._worker
+
+    def give_back(self, worker: Worker) -> None:
+        """Say that a server has graded one exercise: where processes are spawned, it grades no other."""
+        if worker.settings.isolation == SPAWN:
+            self.close()
 
     def _settings(self) -> Settings:
         asked = tuple(each.number for each in registry() if each.week in self._weeks)

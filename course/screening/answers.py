@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ..errors import CourseError
 from ..grading.checking import not_written
@@ -36,22 +36,28 @@ class Answer:
 
 def answer_to(exercise: Exercise, files: Mapping[str, str]) -> Answer:
     """Return the answer to an exercise that is in these files."""
-    answer = Answer(exercise)
     if exercise.file not in files:
-        return replace(answer, missing=f"{exercise.name}: there is no {exercise.file}")
-    needed: dict[str, Module] = {}
+        return Answer(exercise, missing=f"{exercise.name}: there is no {exercise.file}")
     try:
-        _refuse_long_ones(files)
-        _gather(exercise.module, files, needed)
-        found = {target: _find(needed[exercise.module], target) for target in exercise.targets}
-    except (CourseError, ValueError, RecursionError, MemoryError) as error:
-        return replace(answer, unreadable=f"{exercise.name}: {error}")
+        return _read(exercise, files)
+    except (CourseError, ValueError) as error:
+        said = str(error)
+    except (RecursionError, MemoryError):
+        said = f"{exercise.file} is nested too deeply to be read"
+    return Answer(exercise, unreadable=f"{exercise.name}: {said}")
+
+
+def _read(exercise: Exercise, files: Mapping[str, str]) -> Answer:
+    _refuse_long_ones(files)
+    needed: dict[str, Module] = {}
+    _gather(exercise.module, files, needed)
+    found = {target: _find(needed[exercise.module], target) for target in exercise.targets}
     if absent := [target for target, node in found.items() if node is None]:
-        return replace(answer, missing=f"{exercise.name}: {exercise.file} has no {' and no '.join(absent)}")
+        return Answer(exercise, missing=f"{exercise.name}: {exercise.file} has no {' and no '.join(absent)}")
     if all(isinstance(node, Function) and is_stub(node) for node in found.values()):
-        return replace(answer, unwritten=not_written(exercise, exercise.name))
-    answer = replace(answer, files={path_of(name): module.text for name, module in needed.items()})
-    return replace(answer, findings=tuple(screen(exercise, needed)))
+        return Answer(exercise, unwritten=not_written(exercise, exercise.name))
+    texts = {path_of(name): module.text for name, module in needed.items()}
+    return Answer(exercise, texts, findings=tuple(screen(exercise, needed)))
 
 
 def _gather(name: str, files: Mapping[str, str], found: dict[str, Module]) -> None:

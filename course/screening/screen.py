@@ -29,8 +29,11 @@ def screen(exercise: Exercise, modules: Mapping[str, Module]) -> list[str]:
         for node in module.tree.body:
             if ast.dump(node) in own:
                 continue
-            if not isinstance(node, Definition) or node.name in reached or node.decorator_list:
+            if not isinstance(node, Definition) or node.name in reached:
                 reader.read(node, own if isinstance(node, ast.ClassDef) else frozenset())
+            else:
+                for part in _run_at_import(node):
+                    reader.read(part, frozenset())
         found |= dict.fromkeys(reader.findings)
     return list(found)
 
@@ -89,8 +92,8 @@ class _Reader:
         self.file, self.names, self.reached = file, names, reached
         self.findings: list[str] = []
 
-    def read(self, node: ast.stmt, own: frozenset[str]) -> None:
-        """Read a statement and all in it, but for those parts of a class that the engine has word for word."""
+    def read(self, node: ast.AST, own: frozenset[str]) -> None:
+        """Read a statement or expression and all in it, but for those parts of a class that are the engine's own."""
         docs = {id(each) for each in _docstrings(node)}
         ahead: list[ast.AST] = [node]
         while ahead:
@@ -99,7 +102,9 @@ class _Reader:
                 continue
             if id(part) not in docs:
                 for problem in self._problems(part):
-                    self.findings.append(f"{self.file}, line {getattr(part, 'lineno', node.lineno)}: {problem}")
+                    self.findings.append(
+                        f"{self.file}, line {getattr(part, 'lineno', getattr(node, 'lineno', 0))}: {problem}"
+                    )
             ahead += ast.iter_child_nodes(part)
 
     def _problems(self, node: ast.AST) -> Iterator[str]:
@@ -218,8 +223,7 @@ def _bound(node: ast.stmt) -> list[str]:
 
 
 def _docstrings(node: ast.AST) -> Iterator[ast.AST]:
+    """The texts that stand alone as statements, where nothing uses them."""
     for part in ast.walk(node):
-        if isinstance(part, Definition | ast.Module) and part.body and isinstance(part.body[0], ast.Expr):
-            yield part.body[0].value
-        elif isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant):
+        if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant):
             yield part.value

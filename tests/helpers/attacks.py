@@ -94,7 +94,8 @@ CHANGES_THE_JUDGE = {
     ),
     "results written to every pipe": answer(
         "import json, os\nline = json.dumps({'word': 'x', 'kind': 'answer', 'outcomes': [], 'left': []}) + '\\n'",
-        "for number in range(3, 64):\n    try:\n        os.write(number, line.encode())\n    except OSError:\n        pass",
+        "for number in range(3, 64):\n    try:\n        os.write(number, line.encode())\n"
+        "    except OSError:\n        pass",
     ),
 }
 
@@ -113,7 +114,8 @@ ONLY_SCREENED = {
     ),
     "an object that is always true": answer("class Yes:\n    def __bool__(self):\n        return True", "return Yes()"),
     "a tensor that answers for torch": answer(
-        "class Yes(torch.Tensor):\n    @classmethod\n    def __torch_function__(cls, function, types, args=(), kwargs=None):\n"
+        "class Yes(torch.Tensor):\n    @classmethod\n"
+        "    def __torch_function__(cls, function, types, args=(), kwargs=None):\n"
         "        return True",
         "return target_probs.as_subclass(Yes)",
     ),
@@ -154,7 +156,7 @@ ENDS = {
         "return repr(Deep())",
     ),
     "threads without an end": answer(
-        "import threading\ndef spin():\n    while True:\n        pass\n",
+        "import threading, time\ndef spin():\n    while True:\n        time.sleep(0.1)\n",
         "for _ in range(4):\n    threading.Thread(target=spin, daemon=False).start()",
     ),
     "children that go on": answer(
@@ -180,13 +182,18 @@ HEAVY = {
     "20 GB bit by bit": answer(body="kept = []\nwhile True:\n    kept.append(bytearray(64 << 20))"),
     "20 GB in children": answer(
         "import os, time",
-        "for _ in range(10):\n    if os.fork() == 0:\n        kept = bytearray(2 << 30)\n        time.sleep(600)\ntime.sleep(600)",
+        "for _ in range(10):\n    if os.fork() == 0:\n        kept = bytearray(2 << 30)\n        time.sleep(600)\n"
+        "time.sleep(600)",
     ),
     "a full disk": answer(
         body="for i in range(10**6):\n    with open(f'/tmp/{i}', 'wb') as file:\n        file.write(bytes(1 << 20))"
     ),
     "1 GB of output": answer(
         "import os", "for _ in range(1024):\n    print('x' * (1 << 20))\n    os.write(2, b'x' * (1 << 20))"
+    ),
+    "threads that never rest": answer(
+        "import threading\ndef spin():\n    while True:\n        pass\n",
+        "for _ in range(4):\n    threading.Thread(target=spin, daemon=False).start()",
     ),
     "an endless loop": answer(body="while True:\n    pass"),
     "an endless loop that catches everything": answer(

@@ -4,10 +4,10 @@ import warnings
 
 import pytest
 
-from course.judge.isolation import PLAIN
+from course.judge.isolation import SANDBOXES
 from course.judge.judge import Judge
+from course.judge.messages import Limits
 from course.judge.sandbox import kind
-from course.judge.settings import Limits
 
 BRIEF = Limits(test_seconds=6, seconds=30, gigabytes=4)
 
@@ -16,12 +16,12 @@ BRIEF = Limits(test_seconds=6, seconds=30, gigabytes=4)
 def sandboxed():
     """A judge in a sandbox; where there is none, the tests that ask for it are skipped and a warning says so."""
     found, why = kind()
-    if found == PLAIN:
+    if found not in SANDBOXES:
         warnings.warn(f"THE SANDBOX IS NOT TESTED HERE: {why}", RuntimeWarning, stacklevel=1)
         pytest.skip(f"no sandbox: {why}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NANOLM_SECRET", "of the one who grades")
-        with Judge(sandbox=True, limits=BRIEF) as judge:
+        with Judge(workers=2, sandbox=True, limits=BRIEF) as judge:
             yield judge
 
 
