@@ -18,6 +18,9 @@ from ..work.taking import Code
 from .whose import COPY, Placed
 
 
+MOST_VALUES = 20_000_000  # in a notebook's JSON: they take about a gigabyte once they are read
+
+
 @dataclass(frozen=True)
 class Notebook:
     """A student's notebook.
@@ -41,7 +44,11 @@ class Notebook:
 
 def read_notebook(each: Placed, root: Path = ROOT) -> Notebook:
     """Return a student's notebook; raise CourseError, to follow the file's name, where it is none of the course's."""
-    content = parsed(each.file.load())
+    data = each.file.load()
+    if max(4 * (data.count(b"[") + data.count(b"{")), data.count(b",")) > MOST_VALUES:
+        raise CourseError(f"holds more than {MOST_VALUES:,} values: clear its outputs, and hand it in again")
+    content = parsed(data)
+    del data
     cells = [{name: cell.get(name) for name in ("cell_type", "source", "metadata", "id")} for cell in content["cells"]]
     exercises = registry(root)
     lessons = {name: released(root, name) for name in dict.fromkeys(exercise.notebook for exercise in exercises)}

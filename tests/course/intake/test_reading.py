@@ -19,6 +19,7 @@ from submissions import (
     without,
 )  # fmt: skip
 
+from course.intake import notebooks
 from course.intake.reading import read_each
 from course.intake.submission import sort_by_student
 from course.paths import ROOT, read
@@ -244,3 +245,12 @@ def test_metadata_that_is_anything_at_all_is_passed_over(tmp_path):
     ):
         cell["metadata"] = odd
     assert states(one(tmp_path, notebook)) == {"answered"}
+
+
+def test_a_file_that_is_small_on_disk_and_huge_in_memory_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(notebooks, "MOST_VALUES", 1000)
+    path = tmp_path / "class" / "ana" / WEEK4
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b'{"cells": [' + b"[]," * 999 + b"[]]}")
+    (found,), unplaced = read_week(tmp_path / "class")
+    assert states(found) == {"unreadable"} and any("more than 1,000 values" in line for line in unplaced)
