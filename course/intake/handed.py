@@ -17,7 +17,8 @@ DEPTH = 3  # of archives in archives
 _PASSED_OVER = frozenset(
     {"__macosx", "__pycache__", ".ipynb_checkpoints", ".git", ".originals", ".venv", ".pytest_cache", "backup", "kept"}
 )
-_SYSTEM = frozenset({".ds_store", "thumbs.db", "desktop.ini", ".course.json"})
+EMPTY = "holds no file"
+_SYSTEM = frozenset({"timestamp.txt", ".ds_store", "thumbs.db", "desktop.ini", ".course.json"})
 
 
 class CannotBeRead(CourseError):
@@ -71,6 +72,9 @@ def _below(folder: Path, top: Path) -> Iterator[File]:
     for here, folders, names in os.walk(folder):
         links = [name for name in folders if Path(here, name).is_symlink()]
         folders[:] = sorted(name for name in folders if name not in links and name.lower() not in _PASSED_OVER)
+        if not (folders or names or links):
+            parts = Path(here).relative_to(top).parts
+            yield _refused((*parts, "."), here, EMPTY)
         for name in sorted([*names, *links]):
             path = Path(here, name)
             if name.lower() in _SYSTEM:

@@ -15,10 +15,13 @@ from ..text.files import load, parsed
 from ..text.source import Function
 from ..work.collect import code_of
 from ..work.taking import Code
-from .whose import COPY, Placed
-
+from .whose import Placed
 
 MOST_VALUES = 20_000_000  # in a notebook's JSON: they take about a gigabyte once they are read
+
+
+class NothingOfOurs(CourseError):
+    """A notebook without anything of this course in it."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def read_notebook(each: Placed, root: Path = ROOT) -> Notebook:
     shares = _shares(each.file.name, cells, code, lessons, exercises)
     lesson = max(shares, key=lambda name: shares[name])
     if not shares[lesson]:
-        raise CourseError("has nothing of this course in it")
+        raise NothingOfOurs("has nothing of this course in it")
     return Notebook(each, cells, code, lesson, shares, _n_written(cells, code, lessons[lesson], lesson, exercises))
 
 
@@ -83,7 +86,7 @@ def _shares(
 
 
 def _is_named(name: str, lesson: str) -> bool:
-    stem = COPY.sub("", name.lower().partition(".ipynb")[0]).replace("-", "_").replace(" ", "_")
+    stem = name.lower().partition(".ipynb")[0].replace("-", "_").replace(" ", "_")
     return Path(lesson).stem.lower() in stem
 
 

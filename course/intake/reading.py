@@ -1,7 +1,8 @@
 """From the files of one student to a submission: each exercise's answer, or why there is none."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -10,10 +11,11 @@ from ..paths import ROOT
 from ..registry import Exercise, questions, registry
 from ..text.answers import functions, is_stub
 from ..text.cells import Cell, grade_id, is_answer_cell, is_answered, recognise
+from ..text.source import defined_names
 from ..work.collect import start
 from ..work.taking import Code, Missing, NotAnswered, take
-from .handed import CannotBeRead
-from .notebooks import Notebook, read_notebook, released, that_count
+from .handed import EMPTY, CannotBeRead
+from .notebooks import Notebook, NothingOfOurs, read_notebook, released, that_count
 from .submission import ANSWERED, MISSING, UNREADABLE, UNWRITTEN, Handed, Submission, Unplaced
 from .whose import COPY, Placed, is_notebook
 
@@ -48,15 +50,18 @@ def read_submission(handed: Handed, week: int, root: Path = ROOT) -> tuple[Submi
     if doubtful is not None:
         return None, [doubtful]
     chosen, notes = that_count(notebooks, week)
-    modules, others = _modules(handed, asked)
-    notes += [f"not read: {name}" for name in others]
+    edited = _modules(handed, asked)
+    notes += [f"not read: {name}" for name in _some(edited.others)]
     notes += [f"not read: {each.where} {each.why}" for each in left]
-    if not (chosen or modules):
+    if not (chosen or edited.asked):
         return _nothing(handed, week, asked, notes, left)
     made = Submission(handed.student, week, (chosen[0].placed.file.where if chosen else handed.source))
     code = _joined(chosen)
     for exercise in asked:
-        notes += _read(exercise, made, code if chosen else None, modules, root)
+        notes += _read(exercise, made, code if chosen else None, edited, root)
+        damaged = next((each for each in left if each.may_be_work), None)
+        if damaged is not None and made.states[exercise.number] == MISSING:  # it may have been in there
+            made.states[exercise.number], made.problems[exercise.number] = UNREADABLE, str(damaged)
     made.written.update(_in_words(chosen, week, root))
     return replace(made, notes=tuple(notes)), []
 
@@ -65,7 +70,7 @@ def _nothing(
     handed: Handed, week: int, asked: Sequence[Exercise], notes: list[str], left: list[Unplaced]
 ) -> tuple[Submission, list[Unplaced]]:
     """A submission of whose week nothing was found: with a reason where a file could not be read."""
-    state = UNREADABLE if left else MISSING
+    state = UNREADABLE if any(each.may_be_work for each in left) else MISSING
     why = "; ".join(map(str, left)) or f"nothing of week {week} was handed in"
     states = {exercise.number: state for exercise in asked}
     problems = {exercise.number: why for exercise in asked}
@@ -79,12 +84,13 @@ def _notebooks(handed: Handed, root: Path) -> tuple[list[Notebook], list[Unplace
     for each in handed.files:
         name = each.file.name.lower()
         if each.file.problem:
-            left.append(Unplaced(each.file.where, each.file.problem))
+            left += [Unplaced(each.file.where, each.file.problem)] if each.file.problem != EMPTY else []
         elif is_notebook(name) and name.partition(".")[0] not in _OURS:
             try:
                 found.append(read_notebook(each, root))
             except CourseError as error:
-                left.append(Unplaced(each.file.where, str(error)))
+                is_other = isinstance(error, NothingOfOurs)
+                left.append(Unplaced(each.file.where, str(error), may_be_work=not is_other))
     return found, left
 
 
@@ -102,23 +108,45 @@ def _in_two_folders(notebooks: Sequence[Notebook], student: str) -> Unplaced | N
     return None
 
 
-def _modules(handed: Handed, asked: Sequence[Exercise]) -> tuple[dict[str, Placed], list[str]]:
-    """The files of exercises/ that were handed in, by their path there, and the names of files that are nothing."""
+@dataclass
+class _Edited:
+    """The files of exercises/ that were handed in.
+
+    Attributes:
+        asked: those with exercises of the week, by their path in exercises/.
+        own: the student's own beside them, likewise.
+        others: the names of files that are neither.
+    """
+
+    asked: dict[str, Placed] = field(default_factory=dict)
+    own: dict[str, Placed] = field(default_factory=dict)
+    others: list[str] = field(default_factory=list)
+
+
+def _modules(handed: Handed, asked: Sequence[Exercise]) -> _Edited:
     files = {exercise.file.lower(): exercise.file for exercise in asked}
     alone = {PurePosixPath(file).name: file for file in files.values()}
     known = {exercise.file.lower() for exercise in registry()}
-    found, others = {}, []
+    rooms = {file.partition("/")[0] for file in known}
+    found = _Edited()
     for each in handed.files:
         if is_notebook(each.file.name) or each.file.problem:
             continue
-        path = "/".join(each.file.parts[-2:]).lower()
-        name = COPY.sub("", each.file.name.lower().removesuffix(".py")) + ".py"
-        file = files.get(path) or (alone.get(name) if path not in known else None)
-        if file and each.file.name.lower().endswith(".py"):
-            found[file] = max(found.get(file, each), each, key=lambda one: one.file.saved)
-        elif path not in known and each.file.name != "__init__.py":
-            others.append("/".join(each.inside))
-    return found, others[:3] + ([f"and {len(others) - 3} other files"] if len(others) > 3 else [])
+        path = "/".join(each.file.parts[-2:])
+        name = re.sub(r"-\d+$", "", COPY.sub("", each.file.name.lower().removesuffix(".py"))) + ".py"
+        is_own = path.partition("/")[0] in rooms and path not in known
+        file = files.get(path.lower()) or (alone.get(name) if path.lower() not in known and not is_own else None)
+        if not each.file.name.lower().endswith(".py") or not (file or is_own or path.lower() in known):
+            found.others.append("/".join(each.inside))
+        elif file:
+            found.asked[file] = max(found.asked.get(file, each), each, key=lambda one: one.file.saved)
+        elif is_own and each.file.name != "__init__.py":
+            found.own[path] = each
+    return found
+
+
+def _some(names: Sequence[str]) -> list[str]:
+    return [*names[:3], *([f"and {len(names) - 3} other files"] if len(names) > 3 else [])]
 
 
 def _joined(notebooks: Sequence[Notebook]) -> Code:
@@ -131,50 +159,61 @@ def _joined(notebooks: Sequence[Notebook]) -> Code:
     return code
 
 
-def _read(exercise: Exercise, made: Submission, code: Code | None, modules: dict[str, Placed], root: Path) -> list[str]:
+def _read(exercise: Exercise, made: Submission, code: Code | None, edited: _Edited, root: Path) -> list[str]:
     """Put an exercise's answer into a submission; return what was odd about it."""
-    notes, problem = [], None
-    state, text = MISSING, _stub(exercise.module, root)
-    if code is not None:
-        try:
-            text, notes = take(exercise, code, text, root)
-            merged, _ = take(exercise, code, made.files.get(exercise.file, _stub(exercise.module, root)), root)
-            made.files[exercise.file] = merged
-            state = ANSWERED
-        except Missing:
-            state = MISSING
-        except NotAnswered:
-            state = UNWRITTEN
-        except CourseError as error:
-            state, problem = UNREADABLE, str(error)
-    if state != ANSWERED and exercise.file in modules:
-        edited, own, why = _edited(exercise, modules[exercise.file])
-        if edited != UNWRITTEN or state == MISSING:
-            state, text, problem = edited, own, why
-            made.files.setdefault(exercise.file, own)
-    elif exercise.file in modules and _edited(exercise, modules[exercise.file])[0] == ANSWERED:
-        notes.append("is answered in exercises/ as well; the notebook's counts")
-    made.states[exercise.number] = state
-    made.answers[exercise.number] = {exercise.file: text}
+    state, files, problem, notes = _of_notebook(exercise, made, code, root)
+    if exercise.file in edited.asked:
+        other, theirs, why = _of_editor(exercise, edited)
+        if state == ANSWERED:
+            notes += ["is answered in exercises/ as well; the notebook's counts"] if other == ANSWERED else []
+        elif other != UNWRITTEN or state == MISSING:
+            state, files, problem = other, theirs, why
+            for name, text in theirs.items():
+                made.files.setdefault(name, text)
+    made.states[exercise.number], made.answers[exercise.number] = state, files
     if problem is not None:
         made.problems[exercise.number] = problem
         notes.append(problem)
     return [f"{exercise.number} {exercise.name}: {note}" for note in notes]
 
 
-def _edited(exercise: Exercise, each: Placed) -> tuple[str, str, str | None]:
-    """The state of an answer in a file of exercises/, the file's text, and why it cannot be read."""
+def _of_notebook(
+    exercise: Exercise, made: Submission, code: Code | None, root: Path
+) -> tuple[str, dict[str, str], str | None, list[str]]:
+    """An answer in the notebooks: its state, its files, why it cannot be read, and what was odd."""
+    empty = _stub(exercise.module, root)
     try:
-        text = each.file.load().decode("utf-8-sig").replace("\r\n", "\n")
-        there = functions(text, each.file.name)
-    except UnicodeDecodeError:
-        return UNREADABLE, "", f"{each.file.name} is not in UTF-8"
+        text, notes = take(exercise, Code() if code is None else code, empty, root)
+        made.files[exercise.file], _ = take(exercise, code or Code(), made.files.get(exercise.file, empty), root)
+        return ANSWERED, {exercise.file: text}, None, notes
+    except Missing:
+        return MISSING, {exercise.file: empty}, None, []
+    except NotAnswered:
+        return UNWRITTEN, {exercise.file: empty}, None, []
+    except CourseError as error:
+        return UNREADABLE, {exercise.file: empty}, str(error), []
+
+
+def _of_editor(exercise: Exercise, edited: _Edited) -> tuple[str, dict[str, str], str | None]:
+    """An answer in a file of exercises/: its state, its files, and why it cannot be read."""
+    try:
+        text = _text_of(edited.asked[exercise.file])
+        there = functions(text, exercise.file)
+        own = {name: _text_of(each) for name, each in edited.own.items()}
     except (CourseError, CannotBeRead) as error:
-        return UNREADABLE, "", str(error)
+        return UNREADABLE, {}, str(error)
     nodes = [there[target] for target in exercise.targets if target in there]
-    if not nodes:
-        return MISSING, text, None
-    return (UNWRITTEN if all(map(is_stub, nodes)) else ANSWERED), text, None
+    if not nodes and not any(target.split(".")[0] in defined_names(text) for target in exercise.targets):
+        return MISSING, {exercise.file: text}, None
+    is_empty = bool(nodes) and all(map(is_stub, nodes))
+    return (UNWRITTEN if is_empty else ANSWERED), {exercise.file: text, **own}, None
+
+
+def _text_of(each: Placed) -> str:
+    try:
+        return each.file.load().decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise CourseError(f"{each.file.name} is not in UTF-8: save it as that") from None
 
 
 def _in_words(notebooks: Sequence[Notebook], week: int, root: Path) -> dict[str, str]:

@@ -42,10 +42,17 @@ class Submission:
 
 @dataclass(frozen=True)
 class Unplaced:
-    """Something handed in that is graded for nobody: where it is, and why."""
+    """Something handed in that is graded for nobody.
+
+    Attributes:
+        where: it lies.
+        why: it cannot be graded.
+        may_be_work: whether it may hold answers that are missing elsewhere: a damaged notebook, an archive.
+    """
 
     where: str
     why: str
+    may_be_work: bool = True
 
     def __str__(self) -> str:
         return f"{self.where} {self.why}"
@@ -74,10 +81,8 @@ def sort_by_student(paths: Sequence[Path], root: Path = ROOT) -> tuple[list[Hand
         CourseError: one of them does not exist.
     """
     rooms = {exercise.module.partition(".")[0] for exercise in registry(root)}
-    every = [each for path in paths for each in placed(files_of(path), path, rooms)]
-    unplaced = [
-        Unplaced(each.file.where, f"has no name of a student's: {_ADVICE}") for each in every if not each.student
-    ]
+    every = [each for path in paths for each in placed(files_of(path), path, rooms, len(paths) == 1)]
+    unplaced = [Unplaced(each.file.where, _NAMELESS) for each in every if not each.student]
     by_name: dict[str, list[Placed]] = {}
     for each in every:
         if each.student:

@@ -16,7 +16,7 @@ _CANVAS = re.compile(r"(?P<name>[^\W_]+)_(?:LATE_)?(?P<id>\d+)_\d+_(?P<file>.+)$
 _EXCHANGE = re.compile(r"(?P<name>[^+]+)\+week\d\d\w*\+(?P<file>)", re.DOTALL)  # nbgrader's inbound folders
 _WEEK = re.compile(r"week[ _-]?\d{1,2}(?!\d)[\w-]*", re.IGNORECASE)
 # What browsers, file managers and platforms add to the name of a second copy.
-COPY = re.compile(r"(?:[ _-]*\(\d+\)|[ _-]+\d|[ _-]+(?:copy|copie|kopie|copia)\d*|copy of )", re.IGNORECASE)
+COPY = re.compile(r"(?:[ _-]*\(\d+\)|[ _-]+(?:copy|copie|kopie|copia)\d*)+$|^copy of ", re.IGNORECASE)
 _OURS = frozenset({"work", "exercises", "notebooks", "submitted", "submissions", "grading", "solutions"})
 
 
@@ -38,24 +38,26 @@ class Placed:
     is_sure: bool = False
 
 
-def placed(files: Iterable[File], top: Path, rooms: Iterable[str]) -> list[Placed]:
+def placed(files: Iterable[File], top: Path, rooms: Iterable[str], alone: bool = True) -> list[Placed]:
     """Return the files of one folder, archive or notebook that was named, each with its student.
 
     Args:
         top: what was named.
         rooms: folders of exercises/; a student's own begins above them.
+        alone: whether nothing else was named beside it; of several folders each is a student's, if it can be.
     """
     files = list(files)
     ours = _OURS | frozenset(rooms)
     found = [_by_platform(file) for file in files]
     rest = [file for file, each in zip(files, found, strict=True) if each is None]
-    named = _by_folder(rest, top, ours)
+    named = _of_one(rest, top, ours, alone) or _by_folder(rest, top, ours)
     return [each if each is not None else named[id(file)] for file, each in zip(files, found, strict=True)]
 
 
 def _by_platform(file: File) -> Placed | None:
     for index, part in enumerate(file.parts):
-        for pattern in (_MOODLE, _EXCHANGE) if index < len(file.parts) - 1 else (_MOODLE, _CANVAS):
+        is_file = index == len(file.parts) - 1 or _archive(part)
+        for pattern in (_MOODLE, _CANVAS) if is_file else (_MOODLE, _EXCHANGE):
             match = pattern.match(part)
             if match:
                 number = match.groupdict().get("id") or ""
@@ -64,10 +66,22 @@ def _by_platform(file: File) -> Placed | None:
     return None
 
 
+def _of_one(files: list[File], top: Path, ours: frozenset[str], alone: bool) -> dict[int, Placed]:
+    """Everything is the student's after whom the named folder is called; nothing, where it may be a class's."""
+    below = {folders[:1] for file in files if _is_work(file.name) and (folders := _folders(file, ours))}
+    is_student = (not alone and len(below) < 2) or top.resolve().parent.name.lower() == "submitted"
+    name = _above(top, ours) if is_student and top.is_dir() else None
+    return {id(file): Placed(file, clean(name), "", file.parts) for file in files} if name else {}
+
+
+def _is_work(name: str) -> bool:
+    return is_notebook(name) or name.lower().endswith(".py")
+
+
 def _by_folder(files: list[File], top: Path, ours: frozenset[str]) -> dict[int, Placed]:
     """The first folder that is none of the course's names the student; else the file; else what was named."""
     is_file = not top.is_dir()
-    split = {id(file): _folders(file, ours, is_file) for file in files}
+    split = {id(file): _folders(file, ours) for file in files}
     below = {name for folders in split.values() for name in folders[:1] if _archive(name)}
     inner = {name: {_next(file, split[id(file)]) for file in files if split[id(file)][:1] == (name,)} for name in below}
     loose = {_stem(file.name) for file in files if not split[id(file)] and is_notebook(file.name)} - {""}
@@ -82,10 +96,16 @@ def _by_folder(files: list[File], top: Path, ours: frozenset[str]) -> dict[int, 
         elif folders:
             student, inside = folders[0], folders[1:]
         else:
-            is_named = is_file or len(loose) > 1 or any(split.values())
-            student, inside = (_stem(file.name) if is_named else "") or _above(top, ours), ()
+            student, inside = _loose(file, top, ours, is_file, len(loose) > 1 or any(split.values())), ()
         found[id(file)] = Placed(file, clean(student) if student else None, "", (*inside, file.name))
     return found
+
+
+def _loose(file: File, top: Path, ours: frozenset[str], is_file: bool, in_a_class: bool) -> str | None:
+    """Whose a file is that lies in no folder: a class's roster or task is nobody's."""
+    if is_notebook(file.name) and (is_file or in_a_class) and _stem(file.name):
+        return _stem(file.name)
+    return None if in_a_class and not is_notebook(file.name) else _above(top, ours)
 
 
 def is_notebook(name: str) -> bool:
@@ -98,7 +118,7 @@ def _next(file: File, folders: tuple[str, ...]) -> str:
     return folders[1] if len(folders) > 1 else _stem(file.name) if is_notebook(file.name) else ""
 
 
-def _folders(file: File, ours: frozenset[str], is_file: bool) -> tuple[str, ...]:
+def _folders(file: File, ours: frozenset[str]) -> tuple[str, ...]:
     folders = file.parts[:-1]
     return tuple(part for part in folders if _archive(part) or not (_WEEK.fullmatch(part) or part.lower() in ours))
 

@@ -206,7 +206,8 @@ def test_a_file_that_is_no_notebook_is_named_and_stops_nobody(tmp_path, data, sa
     bad.write_bytes(data)
     put(tmp_path / "class" / "good" / WEEK4, right())
     found, unplaced = read_week(tmp_path / "class")
-    assert {each.student: states(each) for each in found} == {"bad": {"unreadable"}, "good": {"answered"}}
+    state = "missing" if said.endswith("in it") else "unreadable"
+    assert {each.student: states(each) for each in found} == {"bad": {state}, "good": {"answered"}}
     assert any(said in line and "homework.ipynb" in line for line in unplaced)
 
 
@@ -254,3 +255,32 @@ def test_a_file_that_is_small_on_disk_and_huge_in_memory_is_not_read(tmp_path, m
     path.write_bytes(b'{"cells": [' + b"[]," * 999 + b"[]]}")
     (found,), unplaced = read_week(tmp_path / "class")
     assert states(found) == {"unreadable"} and any("more than 1,000 values" in line for line in unplaced)
+
+
+def test_an_empty_folder_is_a_student_who_handed_nothing_in(tmp_path):
+    (tmp_path / "class" / "ben" / "week04_speculative").mkdir(parents=True)
+    put(tmp_path / "class" / "ana" / WEEK4, right())
+    found, unplaced = read_week(tmp_path / "class")
+    assert {each.student: states(each) for each in found} == {"ana": {"answered"}, "ben": {"missing"}}
+    assert len(unplaced) == 1 and "of ben: nothing of week 4 was found" in unplaced[0]
+
+
+def test_what_a_damaged_notebook_may_have_held_is_unreadable_and_not_missing(tmp_path):
+    path = tmp_path / "class" / "ana" / WEEK6[1]
+    path.parent.mkdir(parents=True)
+    path.write_bytes(bytes_of(right(WEEK6[1]))[:5000])
+    found = put(tmp_path / "class" / "ana" / WEEK6[0], right(WEEK6[0])) and read_week(tmp_path / "class", 6)[0][0]
+    assert states(found) == {"answered", "unreadable"}
+    put(path, {"cells": []})  # a notebook, and of something else
+    assert states(read_week(tmp_path / "class", 6)[0][0]) == {"answered", "missing"}
+
+
+def test_a_file_of_the_student_s_own_in_exercises_comes_along(tmp_path):
+    folder = tmp_path / "class" / "ana" / "exercises" / "speculative"
+    folder.mkdir(parents=True)
+    (folder / "mine.py").write_text("def total(x):\n    return x.sum(-1)\n", encoding="utf-8")
+    text = "from .mine import total\n\ndef acceptance_rate(p, q):\n    return total(p.minimum(q))\n"
+    (folder / "acceptance.py").write_text(text, encoding="utf-8")
+    (found,), _ = read_week(tmp_path / "class")
+    assert sorted(found.answers["4.3"]) == ["speculative/acceptance.py", "speculative/mine.py"]
+    assert found.states["4.3"] == "answered" and found.states["4.1"] == "missing"

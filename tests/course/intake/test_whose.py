@@ -96,3 +96,41 @@ def test_an_accent_spelled_in_two_ways_is_one_student(tmp_path):
 def test_checkpoints_and_backups_are_nobody_s_hand_in(tmp_path):
     files = [f"ana/{LESSON}", "ana/.ipynb_checkpoints/week04-checkpoint.ipynb", f"ana/backup/2026/{LESSON}"]
     assert names(folder_of(tmp_path / "c", *files))[0] == {"ana": 1}
+
+
+def test_a_roster_beside_the_folders_of_a_class_is_nobody_s_and_is_named(tmp_path):
+    top = folder_of(tmp_path / "class", f"ana/{LESSON}", "roster.csv", "ben.ipynb")
+    found, unplaced = names(top)
+    assert sorted(found) == ["ana", "ben"]
+    assert len(unplaced) == 1 and "roster.csv is in no folder with a student's name" in unplaced[0]
+
+
+def test_numbered_names_are_different_students(tmp_path):
+    found, _ = names(folder_of(tmp_path / "class", "student_1.ipynb", "student_2.ipynb", "student_2 (1).ipynb"))
+    assert found == {"student_1": 1, "student_2": 2}
+
+
+def test_of_several_folders_that_are_named_each_is_a_student(tmp_path):
+    folder_of(tmp_path, "ana/my stuff/week04.ipynb", f"ben/{LESSON}")
+    assert sorted(names(tmp_path / "ana", tmp_path / "ben")[0]) == ["ana", "ben"]
+    folder_of(tmp_path, "submitted/kim/my stuff/week04.ipynb")
+    assert sorted(names(tmp_path / "submitted" / "kim")[0]) == ["kim"]
+
+
+def test_of_several_classes_that_are_named_the_folders_in_them_are_students(tmp_path):
+    folder_of(tmp_path, f"one/ana/{LESSON}", f"one/ben/{LESSON}", f"two/kim/{LESSON}", f"two/lee/{LESSON}")
+    assert sorted(names(tmp_path / "one", tmp_path / "two")[0]) == ["ana", "ben", "kim", "lee"]
+
+
+def test_an_archive_from_canvas_is_its_student_s(tmp_path):
+    inner = archive_of(tmp_path / "hw.zip", f"work/{LESSON}")
+    with zipfile.ZipFile(tmp_path / "submissions.zip", "w") as archive:
+        archive.write(inner, "lopezana_123_456_hw.zip")
+        archive.writestr("kimben_12_45_week04.ipynb", NOTEBOOK)
+    assert sorted(names(tmp_path / "submissions.zip")[0]) == ["kimben", "lopezana"]
+
+
+def test_a_student_with_an_empty_folder_is_not_forgotten(tmp_path):
+    top = folder_of(tmp_path / "class", f"ana/{LESSON}")
+    (top / "ben" / "week04_speculative").mkdir(parents=True)
+    assert sorted(names(top)[0]) == ["ana", "ben"]
