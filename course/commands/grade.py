@@ -1,6 +1,7 @@
 """The command `course grade`."""
 
 import os
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -57,12 +58,16 @@ def _grade(
 ) -> None:
     from tqdm.auto import tqdm
 
-    from ..gradebook.grade import exercises_of, grade
+    from ..gradebook.grade import grade, require
     from ..gradebook.summary import show
     from ..judge.judge import Judge
 
-    exercises_of(week)  # before a server is started
-    with Judge(workers=jobs) as judge, tqdm(unit="student", desc=f"week {week}") as bar:
+    require(week, paths)  # before a server is started
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the same is said in the next line
+        judging = Judge(workers=jobs)
+    say.print(escape(judging.protection))
+    with judging as judge, tqdm(unit="student", desc=f"week {week}") as bar:
         report = grade(
             week,
             paths,

@@ -81,6 +81,14 @@ def exercises_of(week: int) -> list[Exercise]:
     return found
 
 
+def require(week: int, paths: Sequence[Path]) -> None:
+    """Raise CourseError where there is no such week, or nothing at one of the paths."""
+    exercises_of(week)
+    for path in paths:
+        if not path.exists():
+            raise CourseError(f"there is no {path} to grade")
+
+
 def grade(
     week: int,
     paths: Sequence[Path],

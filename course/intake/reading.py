@@ -33,7 +33,8 @@ def read_each(week: int, handed: Iterable[Handed], left: list[Unplaced], root: P
             submission, unplaced = read_submission(each, week, root)
         except Exception as error:  # whatever a file does to our reading of it, the class goes on
             said = str(error) if isinstance(error, CourseError) else f"{type(error).__name__}: {error}"
-            submission, unplaced = None, [Unplaced(each.source, f"of {each.student} cannot be read: {said}")]
+            asked = [exercise for exercise in registry(root) if exercise.week == week]
+            submission, unplaced = _nothing(each, week, asked, [], [Unplaced(each.source, f"cannot be read: {said}")])
         left += unplaced
         if submission is not None:
             yield replace(submission, notes=tuple(dict.fromkeys(submission.notes)))

@@ -19,7 +19,7 @@ from submissions import (
     without,
 )  # fmt: skip
 
-from course.intake import notebooks
+from course.intake import notebooks, reading
 from course.intake.reading import read_each
 from course.intake.submission import sort_by_student
 from course.paths import ROOT, read
@@ -284,3 +284,19 @@ def test_a_file_of_the_student_s_own_in_exercises_comes_along(tmp_path):
     (found,), _ = read_week(tmp_path / "class")
     assert sorted(found.answers["4.3"]) == ["speculative/acceptance.py", "speculative/mine.py"]
     assert found.states["4.3"] == "answered" and found.states["4.1"] == "missing"
+
+
+def test_a_fault_in_our_own_reading_stops_nobody_and_the_student_stays_in_the_list(tmp_path, monkeypatch):
+    for student in ("ana", "ben"):
+        put(tmp_path / "class" / student / WEEK4, right())
+    known = reading.that_count
+
+    def fails_for_ana(found, week):
+        if "ana" in found[0].placed.file.where:
+            raise RuntimeError("a fault")
+        return known(found, week)
+
+    monkeypatch.setattr(reading, "that_count", fails_for_ana)
+    found, unplaced = read_week(tmp_path / "class")
+    assert {each.student: states(each) for each in found} == {"ana": {"unreadable"}, "ben": {"answered"}}
+    assert any("RuntimeError: a fault" in line for line in unplaced)
