@@ -38,12 +38,15 @@ def grade(
     if not submissions and marks is None:
         raise CourseError("name what was handed in: course grade WEEK SUBMISSIONS… (or --marks FILE)")
     where = ROOT / "grading" if folder is None else folder
-    if submissions:
-        _grade(week, submissions, csv, yes, jobs or os.cpu_count() or 1, seed, to_mark, where)
-    if marks is not None:
-        from ..gradebook.grade import take_marks
+    try:
+        if submissions:
+            _grade(week, submissions, csv, yes, jobs or os.cpu_count() or 1, seed, to_mark, where)
+        if marks is not None:
+            from ..gradebook.grade import take_marks
 
-        say.print(f"{take_marks(week, marks, csv, where)} marks taken from {marks}")
+            say.print(f"{take_marks(week, marks, csv, where)} marks taken from {marks}")
+    except OSError as error:  # a full disk, a folder that is closed to writing
+        raise CourseError(f"{error.filename or where} cannot be written: {error.strerror}; run this again") from None
 
 
 def _grade(
@@ -62,7 +65,7 @@ def _grade(
     from ..gradebook.summary import show
     from ..judge.judge import Judge
 
-    require(week, paths)  # before a server is started
+    require(week, paths, [csv, to_mark])  # before a server is started
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the same is said in the next line
         judging = Judge(workers=jobs)

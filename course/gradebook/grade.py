@@ -1,13 +1,13 @@
 """Grade a week: read what was handed in, ask the judge, show what would change, write it down."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import CourseError
 from ..intake.reading import read_each
 from ..intake.submission import Submission, Unplaced, sort_by_student
-from ..judge.marks import MISSING
+from ..judge.marks import MISSING, UNWRITTEN, Mark
 from ..paths import ROOT
 from ..registry import Exercise, registry
 from .accepted import Accepted, Change
@@ -81,9 +81,12 @@ def exercises_of(week: int) -> list[Exercise]:
     return found
 
 
-def require(week: int, paths: Sequence[Path]) -> None:
-    """Raise CourseError where there is no such week, or nothing at one of the paths."""
+def require(week: int, paths: Sequence[Path], tables: Sequence[Path | None] = ()) -> None:
+    """Raise CourseError where there is no such week, nothing at one of the paths, or a table that cannot be one."""
     exercises_of(week)
+    for table in tables:
+        if table is not None and (table.is_dir() or (table.parent.exists() and not table.parent.is_dir())):
+            raise CourseError(f"{table} cannot be written: name a file in a folder")
     for path in paths:
         if not path.exists():
             raise CourseError(f"there is no {path} to grade")
@@ -133,7 +136,7 @@ def grade(
         if marking is not None:
             report.to_mark = write_marking(marking, book, [one.submission for one in found])
         if table is not None:
-            write_table(table, rows(book, found, accepted))
+            write_table(table, rows(book, accepted))
     return report
 
 
@@ -145,22 +148,21 @@ def take_marks(week: int, marks: Path, table: Path | None, folder: Path = ROOT /
         given = read_marking(marks, book)
         enter(book, given)
         if table is not None:
-            write_table(table, rows(book, [], Accepted(Places(folder, week).accepted)))
+            write_table(table, rows(book, Accepted(Places(folder, week).accepted)))
     return len(given)
 
 
-def rows(book: Book, found: Sequence[Graded], accepted: Accepted) -> list[Row]:
+def rows(book: Book, accepted: Accepted) -> list[Row]:
     """Return a row for each student of the gradebook and each exercise and question of the week.
 
     Points are those that stand in the gradebook, so what a person has given there counts.
     """
     names = {identity(name): name for name in accepted.marks}
-    said = {one.submission.student: one.submission for one in found}
     made = []
     for student in sorted({*book.students(), *names}):
         name = names.get(student, student)
         made += _of_exercises(book, student, name, accepted)
-        made += _of_questions(book, student, name, said.get(name), name in accepted.marks)
+        made += _of_questions(book, student, name, accepted)
     return made
 
 
@@ -180,14 +182,22 @@ def _of_exercises(book: Book, student: str, name: str, accepted: Accepted) -> li
     return made
 
 
-def _of_questions(book: Book, student: str, name: str, submission: Submission | None, is_graded: bool) -> list[Row]:
+def _of_questions(book: Book, student: str, name: str, accepted: Accepted) -> list[Row]:
     made = []
     for question in book.questions:
-        points, state = 0.0, MISSING
-        if is_graded:
-            entry = book.grade(question.slug, book.notebook_of(question), student)
+        notebook, points, state = book.notebook_of(question), 0.0, MISSING
+        if name in accepted.marks:
+            entry = book.grade(question.slug, notebook, student)
             waits = entry.needs_manual_grade and entry.manual_score is None
-            state = MARKED if entry.manual_score is not None else TO_MARK if waits else "unwritten"
+            state = MARKED if entry.manual_score is not None else TO_MARK if waits else UNWRITTEN
+            if state == UNWRITTEN and _is_absent(book, notebook, accepted.marks[name]):
+                state = MISSING
             points = None if waits else entry.score
         made.append(Row(name, book.week, question.name, points, question.points, state))
     return made
+
+
+def _is_absent(book: Book, notebook: str, marks: Mapping[str, Mark]) -> bool:
+    """Whether a student has not handed a notebook in at all."""
+    there = [marks.get(e.number) for e in book.exercises if e.notebook.endswith(f"/{notebook}.ipynb")]
+    return all(mark is None or mark.state == MISSING for mark in there)

@@ -122,8 +122,9 @@ def that_count(notebooks: Sequence[Notebook], week: int) -> tuple[list[Notebook]
     notes = []
     for each in notebooks:
         if not any(each.shares[name] for name in in_week):
-            number = Path(each.lesson).stem[4:6].lstrip("0")
-            notes.append(f"{each.placed.file.name} is of week {number}, and is not read for this one")
+            if not _is_named(each.placed.file.name, each.lesson):  # a folder of all weeks is nothing odd
+                number = Path(each.lesson).stem[4:6].lstrip("0")
+                notes.append(f"{each.placed.file.name} is of week {number}, and is not read for this one")
             continue
         lesson = each.lesson if each.lesson in in_week else max(in_week, key=lambda name: each.shares[name])
         other = best.get(lesson)

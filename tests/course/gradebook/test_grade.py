@@ -110,7 +110,8 @@ grade(4, [Path({str(classroom)!r})], None, Killed({WRONG!r}), folder=Path({str(g
     judge, first = QuickJudge(WRONG), QuickJudge(WRONG)
     kept = (grading / "results" / "week04.jsonl").read_text(encoding="utf-8").count('"key"')
     assert kept == 7
-    (grading / "results" / "week04.jsonl").open("a", encoding="utf-8").write('{"key": "cut')  # as a full disk leaves it
+    with (grading / "results" / "week04.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"key": "cut')  # as a full disk leaves it
     run(classroom, grading, judge)
     run(classroom, other, first)
     assert first.asked == [] and scores(grading) == scores(other)
@@ -233,3 +234,27 @@ def test_a_new_answer_of_one_student_is_the_only_one_graded(classroom, grading):
     again = QuickJudge(WRONG)
     report = run(classroom, grading, again)
     assert again.asked == ["4.3"] and report.changes == []
+
+
+def test_a_student_who_handed_nothing_in_is_told_apart_from_one_who_wrote_nothing(classroom, grading):
+    (classroom / "nothing" / "week04_speculative").mkdir(parents=True)
+    run(classroom, grading)
+    states = {
+        name: {row["state"] for row in table(grading) if row["student"] == name} for name in ("nothing", "untouched")
+    }
+    assert states == {"nothing": {"missing"}, "untouched": {"unwritten"}}
+
+
+def test_a_student_of_the_gradebook_without_a_submission_is_in_the_table(classroom, grading):
+    with Gradebook(f"sqlite:///{grading / 'gradebook.db'}") as book:
+        book.add_student("absent")
+    run(classroom, grading)
+    assert {row["state"] for row in table(grading) if row["student"] == "absent"} == {"missing"}
+
+
+def test_what_needs_a_person_is_said_at_the_end(classroom, grading):
+    (classroom / "roster.csv").write_text("ana", encoding="utf-8")
+    said = []
+    show(run(classroom, grading), said.append)
+    assert any(line.startswith("NOT PLACED: ") and "roster.csv" in line for line in said)
+    assert any("4 submissions, inputs of seed 1: " in line and "1 unreadable" in line for line in said)

@@ -138,9 +138,9 @@ def test_of_two_copies_the_one_with_more_answers_counts(tmp_path):
 
 
 def test_a_notebook_of_another_week_is_named_and_the_week_is_missing(tmp_path):
-    put(tmp_path / "class" / "ana" / WEEK6[0], right(WEEK6[0]))
+    put(tmp_path / "class" / "ana" / "homework 4.ipynb", right(WEEK6[0]))
     (found,), unplaced = read_week(tmp_path / "class")
-    assert states(found) == {"missing"} and any("is of week 6" in note for note in found.notes)
+    assert states(found) == {"missing"} and "homework 4.ipynb is of week 6, and is not read for this one" in found.notes
     assert any("nothing of week 4 was found" in line for line in unplaced)
 
 
@@ -149,7 +149,7 @@ def test_a_whole_work_folder_is_read_for_its_week_alone(tmp_path):
         put(tmp_path / "class" / "ana" / "work" / name, right(name))
     put(tmp_path / "class" / "ana" / "work" / "start.ipynb", {"cells": []})
     (found,), unplaced = read_week(tmp_path / "class")
-    assert states(found) == {"answered"} and unplaced == []
+    assert states(found) == {"answered"} and unplaced == [] and found.notes == ()
 
 
 def test_an_exercises_folder_is_a_submission(tmp_path):
