@@ -1,5 +1,6 @@
 """One exercise in a process of its own: the answer in, its tests' outcomes out, then a mistake that must still fail."""
 
+import importlib
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -10,9 +11,8 @@ from typing import Any
 import hypothesis.core
 import pytest
 
-from ..errors import CourseError, NotYetWritten
 from ..grading import seeds
-from ..grading.implementation import REFERENCE, Implementation, chosen
+from ..grading.implementation import REFERENCE, Answers, chosen
 from ..grading.limits import MemoryUp, TimeUp, limits
 from ..grading.outcomes import Collector, targets_of
 from ..grading.stand_in import unwritten
@@ -50,7 +50,7 @@ def seeds_are(seed: int) -> None:
     seeds.use(seed)
 
 
-def _answer(session: pytest.Session, exercise: Exercise, implementation: Implementation) -> dict[str, Any]:
+def _answer(session: pytest.Session, exercise: Exercise, implementation: Answers) -> dict[str, Any]:
     collector = Collector(implementation, targets=exercise.targets, brief=True, ends=time.monotonic() + SECONDS)
     run(session, collector, _items(session, exercise))
     outcomes = collector.outcomes()
@@ -65,18 +65,19 @@ def _brief(outcome: dict[str, Any]) -> dict[str, Any]:
     return outcome | {"message": outcome["message"][:_LONGEST]}
 
 
-def _unwritten(exercise: Exercise, implementation: Implementation) -> list[str]:
+def _unwritten(exercise: Exercise, implementation: Answers) -> list[str]:
     try:
-        module = implementation.module(exercise.module, exercise.targets)
-    except (CourseError, NotYetWritten):
+        return unwritten(exercise, vars(importlib.import_module(f"{implementation.package}.{exercise.module}")))
+    except Exception:  # a file that cannot be imported has none
         return list(exercise.targets)
-    return unwritten(exercise, vars(module))
 
 
-def _in_folder(folder: Path, files: Mapping[str, str]) -> Implementation:
+def _in_folder(folder: Path, files: Mapping[str, str]) -> Answers:
     for name, text in files.items():
         write(folder / name, text)
-    return chosen(str(folder))
+    implementation = chosen(str(folder))
+    assert isinstance(implementation, Answers)  # what a folder always is
+    return implementation
 
 
 def _items(session: pytest.Session, exercise: Exercise) -> list[pytest.Item]:

@@ -6,6 +6,7 @@ import secrets
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +17,7 @@ import pytest
 
 from .bench import examine
 from .isolation import PLAIN, enter, hide, set_limits, step_down
-from .messages import Channel, Closed, Settings
+from .messages import PATIENCE, Channel, Closed, Settings
 from .seal import Seal
 
 _LOOK = 0.25  # seconds between two looks at a fork's memory
@@ -55,6 +56,7 @@ class Fork:
         try:
             for descriptor in (*others, self.judge.down, self.judge.up):
                 os.close(descriptor)
+            os.dup2(1, 2)  # nowhere, as the standard output
             self._isolate(request)
             gc.disable()
             where = folder if self.settings.isolation == PLAIN else "/tmp"
@@ -85,7 +87,16 @@ class _Watch:
 
     def __init__(self, child: int, channel: Channel, settings: Settings) -> None:
         self.child, self.channel, self.settings = child, channel, settings
-        self.word, self.ends = secrets.token_hex(16), time.monotonic() + settings.limits.seconds
+        self.word = secrets.token_hex(16)
+        self._start()
+
+    def _start(self) -> None:
+        """Begin to count the time."""
+        self._wall, self._computed = time.monotonic(), _of_all(_computed)
+
+    def _is_late(self) -> bool:
+        passed, limit = time.monotonic() - self._wall, self.settings.limits.seconds
+        return passed > PATIENCE * limit or (passed > limit and _of_all(_computed) - self._computed > limit)
 
     def relay(self, judge: Channel) -> str:
         """Hand on the two messages of a fork; return "done", what was wrong, or "" where it ended by itself."""
@@ -102,6 +113,7 @@ class _Watch:
                 judge.send(message)
                 if kind == "answer":
                     self.channel.send(judge.receive() or {})
+                    self._start()  # the canary has a time of its own
         except Closed:
             return ""
         except ValueError:
@@ -109,13 +121,12 @@ class _Watch:
         return "done"
 
     def _next(self) -> dict[str, Any] | str:
-        while time.monotonic() < self.ends:
-            message = self.channel.receive(_LOOK)
-            if message is not None:
-                return message
-            if sum(map(_bytes, _descendants())) > self.settings.limits.gigabytes * 1e9:
+        while (message := self.channel.receive(_LOOK)) is None:
+            if _of_all(_bytes) > self.settings.limits.gigabytes * 1e9:
                 return "memory"
-        return "time"
+            if self._is_late():
+                return "time"
+        return message
 
     def end(self, at_once: bool) -> str:
         """End a fork with all that it has started; return how it ended, by itself where it did."""
@@ -157,7 +168,18 @@ def _cpu_seconds() -> float:
     return used.user + used.system + used.children_user + used.children_system
 
 
-def _bytes(process: psutil.Process) -> int:
-    with suppress(psutil.Error):
-        return process.memory_info().rss
-    return 0
+def _of_all(what: Callable[[psutil.Process], float]) -> float:
+    total = 0.0
+    for process in _descendants():
+        with suppress(psutil.Error):
+            total += what(process)
+    return total
+
+
+def _bytes(process: psutil.Process) -> float:
+    return process.memory_info().rss
+
+
+def _computed(process: psutil.Process) -> float:
+    """Processor seconds of a process and of its children that have ended."""
+    return sum(process.cpu_times()[:4])

@@ -10,6 +10,7 @@ from typing import Any
 from ..grading.limits import TEST_SECONDS
 from .isolation import PLAIN
 
+PATIENCE = 6
 LONGEST = 4 << 20  # bytes of one message
 _PIECE = 1 << 16
 
@@ -69,7 +70,8 @@ class Limits:
 
     Attributes:
         test_seconds: of one test, as in `check`.
-        seconds: of all, after which the process is ended from outside.
+        seconds: of all, computed, not waited for; then the process is ended from outside. One that computes nothing
+            may take PATIENCE times as long.
         gigabytes: that it and its children may hold together.
     """
 

@@ -27,9 +27,10 @@ def kind() -> tuple[str, str]:
     if shutil.which("bwrap") is None:
         return without(), "bubblewrap (the program bwrap) is not installed"
     found = AS_ROOT if os.getuid() == 0 else AS_USER
-    tried = subprocess.run([*command(found), sys.executable, "-c", "pass"], capture_output=True, text=True)
+    line = [*command(found), sys.executable, "-m", "course.judge.isolation", found]
+    tried = subprocess.run(line, capture_output=True, text=True, encoding="utf-8")
     if tried.returncode != 0:
-        said = " ".join(tried.stderr.split()) or f"exit code {tried.returncode}"
+        said = (tried.stderr.strip().splitlines() or [f"exit code {tried.returncode}"])[-1]
         return without(), f"bubblewrap cannot make a sandbox here: {said}"
     return found, ""
 
@@ -47,7 +48,7 @@ def command(kind: str, test_seconds: float = TEST_SECONDS) -> list[str]:
     for name, value in environment(test_seconds).items():
         line += ["--setenv", name, value]
     if kind == AS_ROOT:
-        for right in ("CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID"):  # for the forks, which give them up
+        for right in ("CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID", "CAP_KILL"):  # which forks give up
             line += ["--cap-add", right]
     else:
         line += ["--unshare-user"]

@@ -1,47 +1,69 @@
 """A seal on what the judge is made of: which functions and classes stood where before an answer came."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
 
 from ..grading.runner import TESTS
 
-_WHOLE = ("course", "nanolm", "_pytest", "pluggy", "hypothesis")  # packages, every module of them
-_LIBRARIES = ("builtins", "json", "math", "numpy", "operator", "os", "pytest", "time", "torch", "torch.nn.functional")
+_WHOLE = ("course", "nanolm", "_pytest", "pluggy")  # packages, every module of them
+_SINGLE = (
+    *("builtins", "json", "math", "numpy", "operator", "os", "pytest", "time", "hypothesis", "hypothesis.core"),
+    *("torch", "torch.nn", "torch.nn.functional"),
+)
 _CLASSES = (("torch", "Tensor"), ("torch.nn", "Module"))  # of those, so that their methods stay what they are
 
-Seal = dict[tuple[str, str], tuple[int, int]]
+
+class _Entry(NamedTuple):
+    """One name, where it stands, and what stood for its value."""
+
+    place: str
+    space: Mapping[str, Any]
+    name: str
+    value: int
+    code: int
+
+
+Seal = list[_Entry]
 
 
 def sealed() -> Seal:
-    """Return what stands for every function, class and module that tests and judge can meet, by place and name."""
-    return {
-        (place, name): (id(value), id(value.__code__) if isinstance(value, FunctionType) else 0)
-        for place, names in _places()
-        for name, value in names
+    """Return what stands for every function, class and module that tests and judge can meet."""
+    return [
+        _Entry(place, space, name, id(value), _code(value))
+        for place, space in _places()
+        for name, value in space.items()
         if callable(value) or isinstance(value, ModuleType | property | staticmethod | classmethod)
-    }
+    ]
 
 
 def broken(seal: Seal) -> list[str]:
     """Return the names that stand for something else than when the seal was made, or for nothing."""
-    now = sealed()
-    return [f"{place}.{name}" for (place, name), value in seal.items() if now.get((place, name)) != value]
+    return [
+        f"{place}.{name}"
+        for place, space, name, value, code in seal
+        if id(now := space.get(name)) != value or _code(now) != code
+    ]
 
 
-def _places() -> Iterator[tuple[str, list[tuple[str, object]]]]:
-    for name, module in list(sys.modules.items()):
-        if not isinstance(module, ModuleType) or not _is_watched(name, module):
-            continue
-        yield name, list(vars(module).items())
+def _code(value: Any) -> int:
+    return id(value.__code__) if isinstance(value, FunctionType) else 0
+
+
+def _places() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    watched = {name: module for name, module in sys.modules.items() if _is_watched(name, module)}
+    yield "sys.modules", sys.modules
+    for name, module in watched.items():
+        yield name, vars(module)
         for key, value in list(vars(module).items()):
             if isinstance(value, type) and (value.__module__ == name or (name, key) in _CLASSES):
-                yield f"{name}.{key}", list(vars(value).items())
+                yield f"{name}.{key}", vars(value)
 
 
 def _is_watched(name: str, module: ModuleType) -> bool:
-    if name in _LIBRARIES or name == "torch.nn" or name.partition(".")[0] in _WHOLE:
-        return True
+    if name in _SINGLE or name.partition(".")[0] in _WHOLE:
+        return isinstance(module, ModuleType)
     file = getattr(module, "__file__", None)
     return bool(file) and Path(file).is_relative_to(TESTS)

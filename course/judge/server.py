@@ -60,7 +60,8 @@ class Server:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        self._warm(session)
+        if self.settings.isolation != SPAWN:
+            self._warm(session)
         seal = sealed()
         gc.collect()
         gc.freeze()  # what is there now is never looked through again, so forks go on sharing it

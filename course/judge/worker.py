@@ -15,12 +15,11 @@ import psutil
 
 from ..errors import CourseError
 from ..registry import Exercise, registry
-from .isolation import AS_ROOT, PROCESSES, SPAWN
-from .messages import Limits, Settings
+from .isolation import AS_ROOT, FIRST_UID, PROCESSES, SPAWN
+from .messages import PATIENCE, Limits, Settings
 from .sandbox import command, outside
 
 _TO_START = 300  # seconds; torch and all tests are read, on a machine that may be busy
-_FIRST_UID = 1 << 30  # of forks where root grades: numbers that no account has
 _MORE = 30  # seconds beyond a server's own limit, after which the server itself is lost
 
 
@@ -89,7 +88,9 @@ class Worker:
             Lost: the server has ended, or has said nothing for longer than any exercise takes.
         """
         try:
-            line = self.lines.get(timeout=self.settings.limits.seconds + _MORE if seconds is None else seconds)
+            line = self.lines.get(
+                timeout=2 * PATIENCE * self.settings.limits.seconds + _MORE if seconds is None else seconds
+            )
         except queue.Empty:
             raise Lost("time") from None
         if not line:
@@ -140,7 +141,7 @@ class Seat:
             self.close()
         if self._worker is None:
             self._weeks.add(exercise.week)
-            self._worker = Worker(self._settings())
+            self._worker = Worker(self._settings(exercise))
         return self._worker
 
     def give_back(self, worker: Worker) -> None:
@@ -148,10 +149,12 @@ class Seat:
         if worker.settings.isolation == SPAWN:
             self.close()
 
-    def _settings(self) -> Settings:
+    def _settings(self, exercise: Exercise) -> Settings:
+        if self.isolation == SPAWN:
+            return Settings((exercise.number,), SPAWN, limits=self.limits)
         asked = tuple(each.number for each in registry() if each.week in self._weeks)
         if self.isolation == AS_ROOT:
-            return Settings(asked, AS_ROOT, _FIRST_UID + 64 * os.getpid() + self.number, PROCESSES, self.limits)
+            return Settings(asked, AS_ROOT, FIRST_UID + 64 * os.getpid() + self.number, PROCESSES, self.limits)
         return Settings(asked, self.isolation, 0, PROCESSES + _threads_of_this_user(), self.limits)
 
     def close(self) -> None:

@@ -8,13 +8,13 @@ def _words(text: str) -> frozenset[str]:
 # Roots of what may be imported. Everything else reaches files, processes, frames or the tests.
 IMPORTS = _words(
     "__future__ abc array bisect cmath collections contextlib copy course dataclasses decimal einops enum fractions "
-    "functools heapq itertools jaxtyping math nanolm numbers numpy operator random re statistics sys textwrap time "
-    "torch typing typing_extensions warnings"
+    "functools heapq itertools jaxtyping math nanolm numbers numpy operator random re statistics struct "
+    "sys textwrap time torch typing typing_extensions warnings"
 )
 # Of these, the only names that may be used.
 ONLY = {
     "sys": _words("maxsize float_info exit version_info"),
-    "course": frozenset(["NotYetWritten"]),
+    "course": _words("NotYetWritten check needs still_to_write your_engine"),  # what a notebook's set-up cell imports
     "contextlib": _words("contextmanager nullcontext suppress closing ExitStack"),
     "operator": _words(
         "add sub mul truediv floordiv mod neg pos abs lt le gt ge eq ne and_ or_ xor not_ matmul pow itemgetter "
@@ -40,7 +40,12 @@ REFUSED_PARTS = _words(
     "set_default_dtype set_default_device set_default_tensor_type set_num_threads set_num_interop_threads "
     "register_module_forward_hook register_module_forward_pre_hook UntypedStorage TypedStorage get_type_hints "
     "make_dataclass Formatter os sys io gc inspect builtins subprocess importlib pickle threading socket shutil "
-    "pathlib tempfile signal platform codecs linecache traceback"
+    "pathlib tempfile signal platform codecs linecache traceback types weakref copyreg bltns eval exec open"
+)
+# Of these, what is refused of any object: no answer calls an attribute of its own so.
+REFUSED_ANYWHERE = _words(
+    "os sys builtins bltns subprocess ctypes importlib inspect pickle socket linecache ctypeslib cpp_extension f2py "
+    "hub overrides UntypedStorage TypedStorage from_file tofile fromfile memmap load_library set_default_dtype"
 )
 # Names of Python itself that run text, open files, or reach names by their text.
 REFUSED_NAMES = _words(
@@ -60,7 +65,7 @@ ALLOWED_DUNDER_ATTRIBUTES = _words(
 )
 # Methods with which an object answers truthfully; with the others it could say of itself that it equals anything.
 ALLOWED_DUNDER_METHODS = _words(
-    "__init__ __post_init__ __repr__ __str__ __len__ __iter__ __next__ __call__ __getitem__ __setitem__ __contains__ "
+    "__init__ __post_init__ __repr__ __str__ __len__ __iter__ __next__ __call__ __getitem__ __setitem__ "
     "__enter__ __exit__ __lt__ __hash__ __slots__ __match_args__"
 )
 # A class that is one of these passes for a value, whatever it does when it is compared.

@@ -14,7 +14,7 @@ from ..paths import ROOT, read
 from ..registry import Exercise
 from ..text.source import Definition, Function, Module, path_of
 from . import rules
-from .names import chain, constant, imported, is_dunder
+from .names import chain, constant, excused, imported, is_dunder
 
 _HIDDEN_NAME = re.compile(r"__[A-Za-z]|[A-Za-z]__")
 
@@ -91,10 +91,11 @@ class _Reader:
     def __init__(self, file: str, names: Mapping[str, str], reached: set[str]) -> None:
         self.file, self.names, self.reached = file, names, reached
         self.findings: list[str] = []
+        self.excused: set[int] = set()
 
     def read(self, node: ast.AST, own: frozenset[str]) -> None:
         """Read a statement or expression and all in it, but for those parts of a class that are the engine's own."""
-        docs = {id(each) for each in _docstrings(node)}
+        docs, self.excused = {id(each) for each in _docstrings(node)}, excused(node)
         ahead: list[ast.AST] = [node]
         while ahead:
             part = ahead.pop()
@@ -120,12 +121,12 @@ class _Reader:
 
     def _importfrom(self, node: ast.ImportFrom) -> Iterator[str]:
         for alias in node.names:
-            if alias.name == "*":
-                continue
             module = "nanolm." * bool(node.level) + (node.module or "")
-            yield from _import_problems(module.rstrip("."), alias.name)
+            yield from _import_problems(module.rstrip("."), "" if alias.name == "*" else alias.name)
 
     def _name(self, node: ast.Name) -> Iterator[str]:
+        if id(node) in self.excused:
+            return
         if node.id in rules.REFUSED_NAMES or (is_dunder(node.id) and node.id not in rules.ALLOWED_DUNDER_NAMES):
             yield f"it uses {node.id}, which no answer needs"
 
@@ -135,12 +136,19 @@ class _Reader:
             yield f"it reads .{node.attr}, which leads into the code that runs it"
         elif is_dunder(node.attr) and node.attr not in rules.ALLOWED_DUNDER_ATTRIBUTES and not _sets_a_frozen(node):
             yield f"it reads .{node.attr}, which no answer needs"
-        elif root and parts[-1:] == [node.attr]:
+        elif root:
             yield from _part_problems(root, parts)
+        elif node.attr in rules.REFUSED_ANYWHERE:
+            yield f"it uses .{node.attr}, which no answer needs"
+
+    def _matchclass(self, node: ast.MatchClass) -> Iterator[str]:
+        for name in node.kwd_attrs:
+            if is_dunder(name) or name in rules.FRAMES:
+                yield f"it reads .{name} by a pattern"
 
     def _call(self, node: ast.Call) -> Iterator[str]:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
-        if name in ("getattr", "hasattr") and len(node.args) > 1:
+        if name in ("getattr", "hasattr") and len(node.args) > 1 and id(node) not in self.excused:
             asked = constant(node.args[1])
             if asked is None or asked.startswith("_") or asked in rules.FRAMES:
                 yield f"it calls {name} with a name that cannot be read here, or with one that is private"
@@ -178,37 +186,44 @@ class _Reader:
             yield f"it changes {ast.unparse(node)[:60]}, which is not its own"
         elif isinstance(node, ast.Attribute) and is_dunder(node.attr):
             yield f"it changes .{node.attr} of an object"
+        elif isinstance(place, ast.Name) and place.id == "type":
+            yield f"it changes {ast.unparse(node)[:60]}, a class"
 
 
 def _import_problems(module: str, name: str) -> Iterator[str]:
     root, *rest = module.split(".")
     said = f"from {module} import {name}" if name else f"import {module}"
+    parts = [*rest, *([name] if name else [])]
     if root not in rules.IMPORTS:
         yield f"`{said}`: an answer has no need of {root or 'it'}"
-        return
-    parts = [*rest, *([name] if name else [])]
-    only = rules.ONLY.get(module)
-    if only is not None and name and name not in only:
-        yield f"`{said}`: an answer has no need of {name}"
-    elif root == "course" and parts != ["NotYetWritten"]:
-        yield f"`{said}`: an answer has no need of the course's tool"
-    elif any(part in rules.REFUSED_PARTS or _is_private(root, part) for part in parts):
-        yield f"`{said}`: an answer has no need of {parts[-1]}"
+    elif refused := _refused(root, parts):
+        yield f"`{said}`: an answer has no need of {refused}"
 
 
 def _part_problems(root: str, parts: list[str]) -> Iterator[str]:
-    """What is wrong with `root.part.part`, where root is a module that was imported."""
-    whole = root
-    for i, part in enumerate(parts):
+    """What is wrong with `root.part.part`, where root is a module that was imported, or a part of one."""
+    module, *rest = root.split(".")
+    if not _refused(module, [*rest, *parts][:-1]) and _refused(module, [*rest, *parts]):
+        yield f"it uses {'.'.join([root, *parts])}, which no answer needs"
+
+
+def _refused(module: str, parts: list[str]) -> str:
+    """The first part of `module.part.part` that no answer needs; empty if there is none."""
+    whole = module
+    for part in parts:
         only = rules.ONLY.get(whole)
-        refused = part in rules.REFUSED_PARTS or _is_private(root.split(".")[0], part)
-        if i == len(parts) - 1 and (refused or (only is not None and part not in only)):
-            yield f"it uses {'.'.join([root, *parts])}, which no answer needs"
-        whole = f"{whole}.{part}"
+        if _is_refused(whole, part) or (only is not None and part not in only):
+            return part
+        # A library that a module has imported is that library, by whatever way it is reached.
+        whole = part if part in rules.IMPORTS and whole != part else f"{whole}.{part}"
+    return ""
 
 
-def _is_private(root: str, part: str) -> bool:
-    return part.startswith("_") and part not in rules.ALLOWED_PRIVATE and root != "nanolm"
+def _is_refused(whole: str, part: str) -> bool:
+    if whole.partition(".")[0] == "nanolm":
+        return part in rules.REFUSED_ANYWHERE
+    is_private = part.startswith("_") and part not in rules.ALLOWED_PRIVATE
+    return is_private or (part in rules.REFUSED_PARTS and f"{whole}.{part}" != "re.compile")
 
 
 def _sets_a_frozen(node: ast.Attribute) -> bool:

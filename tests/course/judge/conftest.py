@@ -9,7 +9,7 @@ from course.judge.judge import Judge
 from course.judge.messages import Limits
 from course.judge.sandbox import kind
 
-BRIEF = Limits(test_seconds=6, seconds=30, gigabytes=4)
+BRIEF = Limits(test_seconds=6, seconds=20, gigabytes=4)
 
 
 @pytest.fixture(scope="session")
