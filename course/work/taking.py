@@ -127,21 +127,25 @@ def _placed(
     own = {target, piece.node.name if isinstance(piece.node, ast.ClassDef) else target}
     needed.add(used_names(piece.text) - (own if is_plain else set()), index)
     helpers, answer = [statement.text for statement in needed.statements()], piece.text
-    helpers += [
-        f"from nanolm.{homes(root)[name]} import {name}" for name in sorted(needed.engines & homes(root).keys())
-    ]
+    helpers += [f"from nanolm.{home[name]} import {name}" for name in sorted(needed.engines)]
     helpers += [DISPLAY] if "display" in needed.unknown else []
     if not is_plain:
         helpers, answer = _wrapped(target, [*helpers, answer])
     elif "." in target:
         text = _with_members(text, exercise.module, piece, reference)
+    helpers, answer = _apart(helpers, answer, text, exercise.number)
+    text = _replaced(text, exercise.module, target, _lines(answer, target))
+    return _inserted(text, exercise.module, target.split(".")[0], helpers)
+
+
+def _apart(helpers: list[str], answer: str, text: str, number: str) -> tuple[list[str], str]:
+    """Rename the helpers by whose names the file means something else; leave out those that it has already."""
     there = set(_texts(text))
     bound = set[str]().union(*(defined_names(each) for each in helpers if each not in there))
-    for name in bound & defined_names(text):  # the file means something else by it
-        new = f"{name}_{exercise.number.replace('.', '_')}"
+    for name in bound & defined_names(text):
+        new = f"{name}_{number.replace('.', '_')}"
         helpers, answer = [renamed(each, name, new) for each in helpers], renamed(answer, name, new)
-    text = _replaced(text, exercise.module, target, _lines(answer, target))
-    return _inserted(text, exercise.module, target.split(".")[0], [each for each in helpers if each not in there])
+    return [each for each in helpers if each not in there], answer
 
 
 def _texts(text: str) -> list[str]:

@@ -125,6 +125,12 @@ def test_another_exercise_that_an_answer_calls_is_the_engine_s():
     assert "from nanolm.speculative.acceptance import residual_distribution" in text
 
 
+def test_a_class_of_another_exercise_is_imported_from_the_engine():
+    mine = "def acceptance_rate(p, q):\n    return KVCache"
+    text, _ = taken("acceptance_rate", "class KVCache:\n    pass", mine)
+    assert "from nanolm.cache.contiguous import KVCache" in text and "class KVCache" not in text
+
+
 def test_an_import_that_brings_the_engine_s_own_function_is_no_answer():
     with pytest.raises(Missing):
         taken("acceptance_rate", "from nanolm.speculative import acceptance_rate")
