@@ -1,14 +1,13 @@
 """A graded notebook for nbgrader: the lesson as it was released, with the student's answers and the judge's words."""
 
-import json
+import ast
 from collections.abc import Mapping
 from typing import Any
 
-from ..intake.submission import Submission
+from ..intake.submission import ANSWERED, Submission
 from ..judge.marks import Mark
 from ..paths import ROOT, read
 from ..registry import Exercise, Question
-from ..text.answers import Definition
 from ..text.cells import grade_id
 from ..text.files import parsed, to_text
 from ..text.source import first_line, last_line, tree_of
@@ -53,7 +52,7 @@ def _outputs(mark: Mark) -> list[dict[str, Any]]:
 def answer_of(exercise: Exercise, submission: Submission) -> str:
     """Return the student's statements for one exercise, as they are graded; empty where nothing is written."""
     text = submission.answers.get(exercise.number, {}).get(exercise.file, "")
-    if not text or submission.states.get(exercise.number) not in ("answered",):
+    if not text or submission.states.get(exercise.number) != ANSWERED:
         return ""
     stub = set(_statements(start(exercise.module)))
     return "\n\n\n".join(each for each in _statements(text) if each not in stub)
@@ -63,11 +62,6 @@ def _statements(text: str) -> list[str]:
     """The statements of a file, of its classes each member."""
     lines, found = text.split("\n"), []
     for node in tree_of(text).body:
-        members = node.body if isinstance(node, Definition) and type(node).__name__ == "ClassDef" else [node]
+        members = node.body if isinstance(node, ast.ClassDef) else [node]
         found += ["\n".join(lines[first_line(each) - 1 : last_line(each)]) for each in members]
     return found
-
-
-def copied_metadata(lesson: str) -> dict[str, Any]:
-    """Return the released notebook as JSON, for what nbgrader wants to know of its cells."""
-    return json.loads(read(ROOT / lesson))
