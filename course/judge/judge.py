@@ -46,7 +46,7 @@ class Judge:
         if found not in SANDBOXES and sandbox:
             raise CourseError(f"there is no sandbox: {why}")
         self.isolation, self._why, self.limits = found, why, limits or Limits()
-        self._sound: set[str] = set()  # the exercises that the engine's own text has passed here
+        self._sound: set[tuple[str, int]] = set()  # exercises and seeds that the engine's own text has passed with
         if found not in SANDBOXES and sandbox is None:
             warnings.warn(self.protection, RuntimeWarning, stacklevel=2)
         self._free: queue.LifoQueue[Seat] = queue.LifoQueue()  # the warmest first
@@ -113,20 +113,20 @@ class Judge:
             return suspicious(exercise, seed, answer.findings)
         found = self._run(seat, answer, seed)
         if found.state in (marks.CRASHED, marks.SUSPICIOUS):
-            self._require_sound(seat, exercise)
+            self._require_sound(seat, exercise, seed)
         return found
 
-    def _require_sound(self, seat: Seat, exercise: Exercise) -> None:
+    def _require_sound(self, seat: Seat, exercise: Exercise, seed: int) -> None:
         """The engine's own text must pass where an answer's process ended: else it is the judge that is broken."""
-        if exercise.number in self._sound:
+        if (exercise.number, seed) in self._sound:
             return
         text = read(ROOT / "nanolm" / exercise.file)
-        found = self._run(seat, Answer(exercise, {exercise.file: text}), 1)
+        found = self._run(seat, Answer(exercise, {exercise.file: text}), seed)
         if found.state != marks.PASSED:
             raise CourseError(
                 f"the judge cannot grade {exercise.number} here, not even the engine's own: {found.feedback}"
             )
-        self._sound.add(exercise.number)
+        self._sound.add((exercise.number, seed))
 
     def _run(self, seat: Seat, answer: Answer, seed: int) -> Mark:
         exercise = answer.exercise

@@ -1,5 +1,6 @@
 """A seal on what the judge is made of: which functions and classes stood where before an answer came."""
 
+import builtins
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ _SINGLE = (
     *("torch", "torch.nn", "torch.nn.functional"),
 )
 _CLASSES = (("torch", "Tensor"), ("torch.nn", "Module"))  # of those, so that their methods stay what they are
+_BUILT_IN = frozenset(dir(builtins))
 
 
 class _Entry(NamedTuple):
@@ -26,26 +28,41 @@ class _Entry(NamedTuple):
     code: int
 
 
-Seal = list[_Entry]
+class Seal(NamedTuple):
+    """What stood where, and which names there were at each place."""
+
+    entries: list[_Entry]
+    names: list[tuple[str, Mapping[str, Any], frozenset[str]]]
 
 
 def sealed() -> Seal:
     """Return what stands for every function, class and module that tests and judge can meet."""
-    return [
+    places = list(_places())
+    entries = [
         _Entry(place, space, name, id(value), _code(value))
-        for place, space in _places()
+        for place, space in places
         for name, value in space.items()
         if callable(value) or isinstance(value, ModuleType | property | staticmethod | classmethod)
     ]
+    return Seal(entries, [(place, space, frozenset(space)) for place, space in places])
 
 
 def broken(seal: Seal) -> list[str]:
-    """Return the names that stand for something else than when the seal was made, or for nothing."""
-    return [
+    """Return the names that stand for something else than when the seal was made, for nothing, or before another."""
+    exchanged = [
         f"{place}.{name}"
-        for place, space, name, value, code in seal
+        for place, space, name, value, code in seal.entries
         if id(now := space.get(name)) != value or _code(now) != code
     ]
+    inherited = [f"{module}.{name}" for module, name in _CLASSES]
+    added = [
+        f"{place}.{name}"
+        for place, space, names in seal.names
+        if len(space) != len(names)
+        for name in space.keys() - names
+        if place in inherited or (name in _BUILT_IN and place != "sys.modules")
+    ]
+    return exchanged + added
 
 
 def _code(value: Any) -> int:

@@ -33,7 +33,13 @@ def test_what_was_exchanged_is_named(monkeypatch, place, name, says):
 def test_a_function_with_other_code_is_another(monkeypatch):
     seal = sealed()
     monkeypatch.setattr(outcomes.knows_little, "__code__", (lambda outcome: 0).__code__)
-    assert broken(seal) == ["course.grading.outcomes.knows_little"]
+    assert "course.grading.outcomes.knows_little" in broken(seal)
+
+
+def test_a_name_that_hides_a_built_in_one_is_named(monkeypatch):
+    seal = sealed()
+    monkeypatch.setattr(outcomes, "all", lambda values: True, raising=False)
+    assert broken(seal) == ["course.grading.outcomes.all"]
 
 
 def test_a_module_in_the_place_of_another_is_named(monkeypatch):
