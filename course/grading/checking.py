@@ -9,7 +9,8 @@ from typing import Any
 
 from ..errors import CheckFailed, CourseError, NotYetWritten
 from ..registry import Exercise, find, questions, registry
-from ..text.source import parse, python_of
+from ..text.ipython import python_of
+from ..text.source import parse
 from .assembly import YOURS, Part, assembled
 from .failing import failing_call
 from .implementation import Notebook

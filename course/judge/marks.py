@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..audit.store import fingerprint
+from ..audit.fingerprint import fingerprint
 from ..errors import CheckFailed, NotYetWritten
 from ..grading.checking import told
 from ..grading.outcomes import Outcome, earned

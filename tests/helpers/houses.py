@@ -136,6 +136,7 @@ COURSE = House(
         *("screening", "judge"),
         *("capstone", "work"),
         "leaderboard",
+        *("intake", "gradebook"),
         "update",
         *("commands", "cli", "__main__"),
     ),
