@@ -55,8 +55,10 @@ def parse(text: str, where: str) -> ast.Module:
         return tree_of(text)
     except SyntaxError as error:
         raise CourseError(f"{where}, line {error.lineno}: {error.msg}") from None
-    except (ValueError, RecursionError, MemoryError) as error:  # null bytes, or nested without end
-        raise CourseError(f"{where} cannot be read as Python: {error or type(error).__name__}") from None
+    except ValueError as error:  # null bytes
+        raise CourseError(f"{where} cannot be read as Python: {error}") from None
+    except (RecursionError, MemoryError):
+        raise CourseError(f"{where} is nested too deeply to be read") from None
 
 
 @lru_cache(maxsize=1024)

@@ -106,8 +106,8 @@ def prompt_cache_cost(
 ):
     require_count(0, n_shared_tokens=n_shared_tokens, n_fresh_tokens=n_fresh_tokens)
     require_count(1, granularity_tokens=granularity_tokens)
-    for name, value in list(locals().items())[3:7]:
-        require_not_negative(**{name: value})
+    require_not_negative(input_dollars_per_million=input_dollars_per_million, write_factor=write_factor)
+    require_not_negative(read_factor=read_factor, time_to_live_seconds=time_to_live_seconds)
     units, rest = divmod(n_shared_tokens, granularity_tokens)
 
     def bill(arrivals, last_use):
