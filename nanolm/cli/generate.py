@@ -4,7 +4,6 @@ It turns options into calls and results into tables; all the work is done elsewh
 whatever needs it is imported inside the commands: `nanolm --help` answers at once.
 """
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,6 +28,7 @@ from .options import (
     load_draft,
     load_model,
     one_line,
+    threads_of,
     version_option,
 )
 from .serve import serve
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from ..speculative.generate import SpecDecodeStats
     from ..text.tokenizer import Tokenizer
 
-
-# Read by torch at import: threads that wait for work asleep, not spinning, leave a busy machine usable.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 _SAMPLING = "Choosing each token"
 
@@ -105,6 +102,8 @@ def generate(
         from ..speculative.drafts import speculate
 
         ids, ends = _ids_and_ends(prompt, target, tokenizer, chat)
+        if (threads := threads_of(target)) is not None:
+            threads.between_requests()
         sampling, writer, counts = replace(sampling, end_tokens=ends), Writer(tokenizer, ends, chat, ids), None
         if guesser is None:
 
@@ -117,7 +116,7 @@ def generate(
             _, counts = speculate(target, guesser, *request, on_round=lambda done: writer.write(done.tokens))
     print()
     if stats:
-        Console(stderr=True).print(writer.table(counts))
+        Console(stderr=True).print(writer.table(counts, threads and threads.choice))
 
 
 app.command()(info)
@@ -162,8 +161,12 @@ class Writer:
         if self.first is None:
             self.first = self._latest - self._start, self.n_tokens
 
-    def table(self, counts: "SpecDecodeStats | None") -> Table:
-        """Return speed and counts as a table; `counts` is what `speculate` returned, None without it."""
+    def table(self, counts: "SpecDecodeStats | None", threads: object = None) -> Table:
+        """Return speed and counts as a table; `counts` is what `speculate` returned, None without it.
+
+        Args:
+            threads: what is said of them; None where none were chosen.
+        """
         table = Table(show_header=False, box=None, pad_edge=False)
         table.add_row("tokens", str(self.n_tokens))
         if self.first is not None:
@@ -175,6 +178,8 @@ class Writer:
             table.add_row("tokens a pass", f"{1 if counts is None else counts.tokens_per_target_forward:.2f}")
         if counts is not None and counts.examined:
             table.add_row("acceptance rate", f"{counts.acceptance_rate:.2f} ({counts.accepted} of {counts.examined})")
+        if threads is not None:
+            table.add_row("threads", str(threads))
         return table
 
 

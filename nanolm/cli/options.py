@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 if TYPE_CHECKING:
+    from ..machine.threads import Threads
     from ..model.decoder import NanoLM
     from ..speculative.drafts import PromptLookupDraft
     from ..text.tokenizer import Tokenizer
@@ -80,6 +81,13 @@ def load_model(name: str, device: str, dtype: str, weights: str | None = None) -
         from ..checkpoint.huggingface import load
 
         return load(name, device, getattr(torch, dtype), weights)
+
+
+def threads_of(model: "NanoLM", rows: int = 1) -> "Threads | None":
+    """Return what chooses the threads of a model's passes over so many rows; None where a GPU computes them."""
+    from ..machine.threads import Threads, decode_pass
+
+    return Threads(decode_pass(model, rows)) if model.device.type == "cpu" else None
 
 
 def load_draft(name: str, tokenizer: "Tokenizer", device: str, dtype: str) -> "NanoLM | PromptLookupDraft":

@@ -22,6 +22,7 @@ from .options import (
     load_draft_model,
     load_model,
     one_line,
+    threads_of,
 )
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def serve(
 
             memory = {"cache_bytes": cache_bytes, "cache_kind": cache}
             engine = Engine(loaded, max_running=max_running, draft=guesser, gamma=gamma, **memory)
-            thread = AsyncEngine(engine, max_waiting)
+            thread = AsyncEngine(engine, max_waiting, threads_of(loaded, rows=8))
         name = name or Path(model).resolve().name.removesuffix(".gguf")
         app = server.build_app(thread, tokenizer, name, limits)
         _say_where(name, host, listener.getsockname()[1])

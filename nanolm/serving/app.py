@@ -23,12 +23,12 @@ from .._require import require_count, require_not_negative, require_positive
 from ..text.chat import chat_template
 from ..text.tokenizer import Tokenizer
 from . import openai_request
-from .async_engine import AsyncEngine, Busy, NotServing
+from .async_engine import AsyncEngine
 from .choices import Choices
 from .disconnect import EventStream, unless_gone
 from .openai_request import ChatBody, CompletionBody, Refusal, parse
 from .openai_response import DONE, AnswerFormat, event, model_list, usage
-from .request_group import RequestGroup
+from .request_group import Busy, NotServing, RequestGroup
 
 
 @dataclass(frozen=True)
