@@ -7,7 +7,4 @@ sections `python -m training.card` writes.
 
 import os
 
-# Read by torch at import, so set here, before any module of this package imports it: threads that spin while they
-# wait disturb whatever else runs.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

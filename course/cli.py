@@ -11,6 +11,7 @@ from nanolm.cli.options import version_option
 
 from .commands.audit import app as audit
 from .commands.capstone import app as capstone
+from .commands.grade import app as grade
 from .commands.instructor import app as instructor
 from .commands.student import app as student
 from .errors import CourseError
@@ -33,7 +34,7 @@ app = _App(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Build, check and follow the course.",
 )
-for part in (student, capstone, instructor, audit):
+for part in (student, capstone, instructor, audit, grade):
     app.add_typer(part)
 
 

@@ -1,68 +1,12 @@
-"""The numbers that fix a model's shape, and their names in a Hugging Face config.json."""
+"""The numbers that fix a model's shape, and what else of a model decides how it computes."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-# Ours on the left, Hugging Face's on the right: one table serves reading and writing.
-_SIZES = {
-    "vocab_size": "vocab_size",
-    "d_model": "hidden_size",
-    "n_layers": "num_hidden_layers",
-    "n_heads": "num_attention_heads",
-    "n_kv_heads": "num_key_value_heads",
-    "head_dim": "head_dim",
-    "d_ff": "intermediate_size",
-}
-_MAY_LACK = ("n_kv_heads", "head_dim")
-_CONTEXT = {"max_positions": "max_position_embeddings"}
-# What a Mixtral has besides.
-_EXPERTS = {"n_experts": "num_local_experts", "experts_per_token": "num_experts_per_tok"}
-_OTHERS = {"norm_eps": "rms_norm_eps", "tie_embeddings": "tie_word_embeddings", "bos_token_id": "bos_token_id"}
-# What a config.json means that leaves these out.
-_LEFT_OUT = {
-    "llama": {"rms_norm_eps": 1e-6, "rope_theta": 10_000.0},
-    "mixtral": {"rms_norm_eps": 1e-5, "rope_theta": 1_000_000.0},
-}
-
-
-def read_sizes(hf: dict[str, Any], also: dict[str, str] | None = None) -> dict[str, int]:
-    """Return the sizes of a decoder in a Hugging Face config.json under our names, whatever the architecture.
-
-    num_key_value_heads falls back to num_attention_heads, and head_dim to hidden_size / num_attention_heads.
-
-    Args:
-        also: further entries to read, our names and the file's.
-
-    Raises:
-        ValueError: an entry is missing or no whole number above 0, or there is no head_dim and heads do not divide
-            hidden_size.
-    """
-    names = {**_SIZES, **(also or {})}
-    given = {name: theirs for name, theirs in names.items() if name not in _MAY_LACK or hf.get(theirs) is not None}
-    sizes = read_counts(hf, given)
-    sizes.setdefault("n_kv_heads", sizes["n_heads"])
-    if "head_dim" not in sizes:
-        width, n_heads = sizes["d_model"], sizes["n_heads"]
-        if width % n_heads:
-            raise ValueError(f"config.json lacks head_dim, and hidden_size {width} is no multiple of {n_heads} heads")
-        sizes["head_dim"] = width // n_heads
-    return sizes
-
-
-def read_counts(hf: dict[str, Any], names: dict[str, str]) -> dict[str, int]:
-    """Return entries of a config.json by our names, given as our names and the file's.
-
-    Raises:
-        ValueError: an entry is missing, or no whole number above 0.
-    """
-    missing = [theirs for theirs in names.values() if hf.get(theirs) is None]
-    if missing:
-        raise ValueError(f"config.json lacks {', '.join(missing)}")
-    for theirs in names.values():
-        value = hf[theirs]
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"config.json has {theirs} = {value!r}; it must be a whole number above 0")
-    return {ours: hf[theirs] for ours, theirs in names.items()}
+from .budget.shapes import LatentAttention
+from .hf_config.families import CONTEXT, MIXTRAL_EXPERTS, OTHERS, SIZES
+from .hf_config.read import read_hf_config
+from .rope_scaling import RopeScaling
 
 
 @dataclass(frozen=True)
@@ -70,11 +14,26 @@ class ModelConfig:
     """The shape of a Llama-style decoder: RMSNorm, rotary positions, grouped-query attention, SwiGLU.
 
     With n_experts above 0 it is a Mixtral: each layer has so many feed-forward blocks of width d_ff, and a router that
-    sends each token through experts_per_token of them.
+    sends each token through experts_per_token of them. What other families have besides is off unless it is set:
+
+    Attributes:
+        rope_scaling: how positions are stretched to a longer context.
+        windows: for each layer the positions that its queries see, None for all; empty: all layers see everything.
+        qkv_bias, out_bias, mlp_bias: numbers added behind the products of attention and feed-forward.
+        qk_norm: "head" norms each query and key by itself before it is rotated (Qwen3), "all" those of all heads as
+            one vector (OLMoE).
+        clip_qkv: queries, keys and values are held within ± this.
+        normalize_shares: whether the shares of the chosen experts add up to 1; else they are what the softmax over all
+            experts gives them.
+        d_ff_shared, shared_gate: width of an expert that every token goes through, 0 for none, and whether a gate of
+            its own says how much (Qwen2-MoE).
+        routed_scale: what the sum over the chosen experts is multiplied by.
+        latent: sizes of latent attention in place of attention with key/value heads (`nanolm.mla`).
+        dense_layers, d_ff_dense: layers of a mixture that have one feed-forward block of that width instead.
 
     Raises:
         ValueError: a size below 1, heads that do not share out evenly, an odd head dimension, or experts_per_token that
-            is not from 1 to n_experts (both are 0 where there are no experts).
+            is not from 1 to n_experts (both are 0 where there are no experts); windows not one a layer.
     """
 
     vocab_size: int
@@ -92,6 +51,20 @@ class ModelConfig:
     eos_token_ids: tuple[int, ...] = ()
     n_experts: int = 0
     experts_per_token: int = 0
+    rope_scaling: RopeScaling | None = None
+    windows: tuple[int | None, ...] = ()
+    qkv_bias: bool = False
+    out_bias: bool = False
+    mlp_bias: bool = False
+    qk_norm: Literal["", "head", "all"] = ""
+    clip_qkv: float | None = None
+    normalize_shares: bool = True
+    d_ff_shared: int = 0
+    shared_gate: bool = False
+    dense_layers: tuple[int, ...] = ()
+    d_ff_dense: int = 0
+    routed_scale: float = 1.0
+    latent: LatentAttention | None = None
 
     def __post_init__(self) -> None:
         sizes = "vocab_size d_model n_layers n_heads n_kv_heads head_dim d_ff max_positions rope_theta norm_eps"
@@ -111,33 +84,39 @@ class ModelConfig:
         if not min(1, self.n_experts) <= self.experts_per_token <= self.n_experts:
             allowed = f"from 1 to n_experts, {self.n_experts}" if self.n_experts else "0 where n_experts is 0"
             raise ValueError(f"experts_per_token is {self.experts_per_token}; it must be {allowed}")
+        if self.windows and len(self.windows) != self.n_layers:
+            raise ValueError(f"windows has {len(self.windows)} entries; there must be one a layer, {self.n_layers}")
+
+    @property
+    def steady_positions(self) -> int:
+        """The longest text in which a token's rotation does not depend on how long the text is."""
+        scaling = self.rope_scaling
+        return scaling.original if scaling is not None and scaling.follows_length else self.max_positions
+
+    def with_layers(self, n_layers: int) -> "ModelConfig":
+        """Return the configuration of so many layers, none of them special: for caches, which keep only a part."""
+        return replace(self, n_layers=n_layers, windows=(), dense_layers=())
 
     @classmethod
     def from_hf(cls, hf: dict[str, Any]) -> "ModelConfig":
-        """Return the configuration that a Hugging Face config.json of a Llama or a Mixtral describes.
+        """Return the configuration that a Hugging Face config.json describes; `hf_config.families` lists whose.
 
         Raises:
-            ValueError: another architecture, a missing entry, or a feature this engine does not have.
+            ValueError: another architecture, a missing entry, or one that this engine does not understand.
         """
-        _refuse_wrong_types(hf)
-        _refuse_what_we_lack(hf)
-        kind = hf.get("model_type", "llama")
-        given = {name: value for name, value in _rope(hf).items() if value is not None}
-        known: dict[str, Any] = _LEFT_OUT[kind] | given
-        eos = known.get("eos_token_id")
-        return cls(
-            **read_sizes(hf, {**_CONTEXT, **(_EXPERTS if kind == "mixtral" else {})}),
-            rope_theta=float(known["rope_theta"]),
-            norm_eps=known["rms_norm_eps"],
-            tie_embeddings=bool(hf.get("tie_word_embeddings")),
-            bos_token_id=hf.get("bos_token_id"),
-            eos_token_ids=() if eos is None else tuple(eos) if isinstance(eos, list) else (eos,),
-        )
+        fields = read_hf_config(hf)
+        latent = fields.pop("latent", None)
+        return cls(**fields, latent=LatentAttention(**latent) if latent else None)
 
     def to_hf(self) -> dict[str, Any]:
-        """Return the same as a Hugging Face config.json, as a dictionary: a Mixtral's if there are experts."""
+        """Return the same as a Hugging Face config.json, as a dictionary: a Mixtral's if there are experts.
+
+        Raises:
+            ValueError: the model has what neither a Llama nor a Mixtral has.
+        """
+        self._refuse_to_write()
         eos, has_experts = list(self.eos_token_ids), self.n_experts > 0
-        names = {**_SIZES, **_CONTEXT, **_OTHERS, **(_EXPERTS if has_experts else {})}
+        names = {**SIZES, **CONTEXT, **OTHERS, **(MIXTRAL_EXPERTS if has_experts else {})}
         return {
             "architectures": ["MixtralForCausalLM" if has_experts else "LlamaForCausalLM"],
             "model_type": "mixtral" if has_experts else "llama",
@@ -149,38 +128,9 @@ class ModelConfig:
             **({"sliding_window": None} if has_experts else {"attention_bias": False, "mlp_bias": False}),
         }
 
-
-def _refuse_wrong_types(hf: dict[str, Any]) -> None:
-    for name, kind, allowed in (
-        ("rms_norm_eps", (int, float), "a number"),
-        ("rope_theta", (int, float), "a number"),
-        ("tie_word_embeddings", int, "true or false"),
-        ("bos_token_id", int, "a whole number"),
-    ):
-        if hf.get(name) is not None and not isinstance(hf[name], kind):
-            raise ValueError(f"config.json has {name} = {hf[name]!r}; it must be {allowed}")
-    for name in ("rope_parameters", "rope_scaling"):
-        if not isinstance(hf.get(name) or {}, dict):
-            raise ValueError(f"config.json has {name} = {hf[name]!r}; it must be an object or null")
-
-
-def _rope(hf: dict[str, Any]) -> dict[str, Any]:
-    """Older files keep rope_theta at the top and scaling in rope_scaling; newer ones have rope_parameters."""
-    return {**hf, **(hf.get("rope_scaling") or {}), **(hf.get("rope_parameters") or {})}
-
-
-def _refuse_what_we_lack(hf: dict[str, Any]) -> None:
-    """A model that runs with a part silently left out is worse than one that does not load."""
-    allowed = {
-        "model_type": (hf.get("model_type", "llama"), tuple(_LEFT_OUT)),
-        "rope_type": (_rope(hf).get("rope_type", _rope(hf).get("type", "default")), ("default", None)),
-        "hidden_act": (hf.get("hidden_act", "silu"), ("silu",)),
-        "attention_bias": (hf.get("attention_bias", False), (False, None)),
-        "mlp_bias": (hf.get("mlp_bias", False), (False, None)),
-    }
-    if hf.get("model_type") == "mixtral":  # a Llama has no window, whatever its file says
-        allowed["sliding_window"] = (hf.get("sliding_window"), (None,))
-    for name, (value, fine) in allowed.items():
-        if value not in fine:
-            readable = " and ".join(repr(known) for known in fine if known is not None or len(fine) == 1)
-            raise ValueError(f"config.json has {name} = {value!r}; this engine reads {readable} only")
+    def _refuse_to_write(self) -> None:
+        plain = ModelConfig(1, 1, 1, 1, 1, 2, 1)
+        names = "rope_scaling windows qkv_bias out_bias mlp_bias qk_norm clip_qkv normalize_shares d_ff_shared"
+        for name in (*names.split(), "dense_layers", "routed_scale", "latent"):
+            if (value := getattr(self, name)) != getattr(plain, name):
+                raise ValueError(f"{name} is {value!r}; a model is written as a Llama or a Mixtral, which have none")

@@ -279,8 +279,8 @@ from nanolm.budget import matmul_flops  # exercise: matmul_flops
 # points: 1
 # minutes: 4
 # difficulty: 1
-# tested: A prefill of 2,000 tokens, one position of two models, no position at all, and that bad input is refused by
-#   name.
+# tested: A prefill of 2,000 tokens, one position of two models, no position at all, random passes and larger ones
+#   in proportion, and that bad input is refused by name.
 # why: Half of every estimate in this course begins with this product.
 # hint: A multiplication is not all that happens to a parameter. // A matrix of n numbers times a vector: how often is
 #   each number multiplied, and how often is a product added? Then the same for every position.
@@ -290,7 +290,8 @@ from nanolm.budget import arithmetic_intensity  # exercise: arithmetic_intensity
 # points: 2
 # minutes: 8
 # difficulty: 1
-# tested: 1 for decode and 1,000 for a prefill of 1,000 tokens; a batch of 32 with a gigabyte of cache each; bad input.
+# tested: 1 for decode and 1,000 for a prefill of 1,000 tokens; a batch of 32 with a gigabyte of cache each;
+#   shorter weights; random passes and larger ones in proportion; bad input.
 # why: It is the one number that says what a pass waits for, on any chip.
 # hint: Weights are read once, however many positions are multiplied with them, and they are not the only bytes. //
 #   Operations over bytes: the operations of all positions, over the weights and the caches together.
@@ -300,7 +301,7 @@ from nanolm.budget import ridge_point  # exercise: ridge_point
 # points: 1
 # minutes: 3
 # difficulty: 1
-# tested: The two chips of the example, 298.5 and 333.3 operations a byte.
+# tested: The two chips of the example, 298.5 and 333.3 operations a byte. Then random chips.
 # why: It is the same for all models, so you compute it once for a chip and keep it in mind.
 # hint: It is easy to turn upside down. // Look at the units: operations a second over bytes a second leaves operations
 #   a byte.
@@ -310,7 +311,8 @@ from nanolm.budget import bottleneck  # exercise: bottleneck
 # points: 1
 # minutes: 4
 # difficulty: 1
-# tested: Decode, prefill and a batch of 32; the ridge point itself; 50 random chips and passes against the two times.
+# tested: Decode, prefill and a batch of 32; the ridge point itself; 50 random chips and passes against the two times;
+#   a pass that bounds one chip so and another otherwise; no operation at all; bad input.
 # why: Memory-bound or compute-bound decides which optimisations can help at all and which are wasted work.
 # hint: The ridge point itself has to belong to one side; the docstring says to which. // Compare the intensity with the
 #   ridge point and return one of two words.
@@ -346,8 +348,8 @@ from nanolm.budget import decode_seconds_per_token  # exercise: decode_seconds_p
 # points: 3
 # minutes: 10
 # difficulty: 2
-# tested: 4.78 ms and 5.33 ms on the two chips, three other models, a cache that more than doubles the time, a chip
-#   whose arithmetic is the slower part, bad input.
+# tested: 4.78 ms and 5.33 ms on the two chips, other models, shorter weights, a cache that more than doubles the
+#   time, a chip whose arithmetic is the slower part, bad input.
 # why: One over it is the most tokens per second that a single user can ever see. Vendors' claims are checked with it.
 # hint: Two of the three times overlap, and the third does not. On common chips the second term of the maximum never
 #   wins; leave it in, a test has a chip where it does. // The formula above, term by term, and no batch.
@@ -358,7 +360,7 @@ from nanolm.budget import prefill_seconds  # exercise: prefill_seconds
 # minutes: 8
 # difficulty: 2
 # tested: Prompts of 1,000, 2,000 and 1,024 tokens that are arithmetic, one of 100 tokens that is reading, the ratio of
-#   300, and that a longer prompt is never faster, on 50 random chips.
+#   300, shorter weights, that a longer prompt is never faster, on 50 random chips, and bad input.
 # why: It is the part of the waiting for the first token that you can compute.
 # hint: A short prompt waits for the weights like any pass, and no prompt reads them twice. // The same maximum with T
 #   positions, and no cache: there is nothing before a prompt.
@@ -422,7 +424,8 @@ from nanolm.budget import attention_share_of_prefill  # exercise: attention_shar
 # points: 4
 # minutes: 15
 # difficulty: 3
-# tested: The 1.8 % of the example, a prompt of a single token, and bad input.
+# tested: The 1.8 % of the example, a small model by hand, a prompt of a single token, random models and
+#   larger ones in proportion, and bad input.
 # why: It says up to which length "2 n T" is the truth, and from where on prompts grow expensive with their square.
 # hint: The causal mask halves the work, but not quite. And heads that share keys and values save cache, not arithmetic.
 #   // The mean number of positions seen, itself included; times the operations for one of them, over all layers and all
@@ -779,7 +782,7 @@ from nanolm.budget import end_to_end_seconds  # exercise: end_to_end_seconds
 # points: 2
 # minutes: 5
 # difficulty: 1
-# tested: 7.675 s for the example, an answer of one token, and bad input.
+# tested: 7.675 s for the example, an answer of one token, times of zero, random requests, and bad input.
 # why: Goals for a service are set in TTFT and TPOT, and users complain about the sum.
 # hint: The first token must not be paid for twice. // TTFT once, TPOT for each of the others. How many others are
 #   there?
@@ -789,7 +792,7 @@ from nanolm.budget import tokens_per_second  # exercise: tokens_per_second
 # points: 1
 # minutes: 4
 # difficulty: 1
-# tested: A user at 25 ms, a batch of 32, a ceiling that a growing batch approaches, and bad input.
+# tested: A user at 25 ms, a batch of 32, a ceiling that a growing batch approaches, random batches, and bad input.
 # why: With batch_size 1 it is what one user sees, with B what the machine earns its money with.
 # hint: A step writes more than one token. // One for each sequence in the batch, over the seconds of the step.
 

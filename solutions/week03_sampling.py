@@ -254,7 +254,7 @@ from nanolm.sampling import top_k_filter  # exercise: top_k_filter
 # minutes: 10
 # difficulty: 1
 # tested: The example above, tokens in their places, exactly k tokens also where the k-th is tied, k at or above V,
-#   batches, that the argument is left alone, and the refusal of k below 1.
+#   batches, random rows with ties against a plain loop, that the argument is left alone, and the refusal of k below 1.
 # why: The oldest filter, and the cheapest guard against absurd tokens.
 # hint: A threshold at the k-th largest value keeps too many where it is tied, so choose by place and not by size. And
 #   the argument is not yours to change. // `argsort(dim=-1, descending=True, stable=True)` gives the ids from the most
@@ -273,8 +273,9 @@ from nanolm.sampling import top_p_filter  # exercise: top_p_filter
 # points: 4
 # minutes: 20
 # difficulty: 2
-# tested: The example above, 200 random rows against a plain loop (with ties, zeros and totals equal to p), p = 1, p at
-#   or below the largest probability, batches, tokens in their places, and the refusal of p outside (0, 1].
+# tested: The example above, 200 random rows against a plain loop (with ties, zeros and totals equal to p), totals that
+#   just reach p or just miss it, p = 1, p at or below the largest probability, batches, tokens in their places, and the
+#   refusal of p outside (0, 1].
 # why: It adapts: where the model is sure it keeps one token, where many are possible it keeps many.
 # hint: The token that crosses p stays, so the question to each token is about those *before* it. And the answer has the
 #   order of the argument, not the sorted one. // Sort with `sort(dim=-1, descending=True, stable=True)`, which gives
@@ -363,7 +364,7 @@ from nanolm.sampling import SamplingParams  # exercise: probs
 # minutes: 5
 # difficulty: 1
 # tested: Each rule alone, rules that change nothing, and four combinations that come out differently in another order
-#   or without renormalising in between.
+#   or without renormalising in between; float64 in the shape of the logits; the refusal of impossible logits.
 # why: Two services with the same settings write different texts if their rules run in another order.
 # hint: `min_p = 0` is a filter that is there, so ask for `is not None`, never for truth. // The temperature first,
 #   always; then top-k, top-p and min-p, each behind its own `if` and each fed with what the one before has left.
@@ -488,7 +489,7 @@ from nanolm.sampling import sample_next  # exercise: sample_next
 # points: 3
 # minutes: 10
 # difficulty: 2
-# tested: Eight sets of rules, one draw for each row and in order, repeatable with the seed, greedy at temperature 0
+# tested: Seven sets of rules, one draw for each row and in order, repeatable with the seed, greedy at temperature 0
 #   without any draw and with the lowest id among equals, and the refusal of NaN, +inf and rows of -inf.
 # why: It stands at the end of every pass of every engine.
 # hint: Temperature 0 is checked like the rest: impossible logits are refused there too. // `sampling.probs(logits)`
@@ -619,7 +620,8 @@ from nanolm.sampling import float32_sum  # exercise: float32_sum
 # minutes: 15
 # difficulty: 2
 # tested: The two sums above, 2²⁴ + 1 + 1 in two orders, 100 random lists against a plain loop that rounds with the
-#   standard library, that values are rounded first, and the refusal of an order that is no permutation.
+#   standard library, a long list that torch.sum adds in groups, that values are rounded first, that the result is a
+#   Python float, and the refusal of an order that is no permutation.
 # why: Two servers with the same weights differ in nothing but the order of sums, and that is enough.
 # hint: A Python float is float64: if the total is one, nothing is rounded. // A 0-dimensional float32 tensor as the
 #   total, a float32 tensor for each value, and `total + value` rounds by itself. `sorted(order)` shows whether it names
@@ -630,8 +632,8 @@ from nanolm.sampling import greedy_pick_with_summation_order  # exercise: greedy
 # points: 2
 # minutes: 10
 # difficulty: 1
-# tested: A pair of tokens of which another one wins when the order changes, equals, logits below zero, and the refusal
-#   of an order that is no permutation.
+# tested: A pair of tokens of which another one wins when the order changes, equals, logits below zero, random terms
+#   against a plain loop, and the refusal of an order that is no permutation.
 # why: It is the whole mystery in one function: nothing is drawn, and there are two answers.
 # hint: Among equals the lower id wins, and a logit may be negative. // One `float32_sum` a token gives the logits;
 #   `max` of them, and `list.index` finds the first.

@@ -245,8 +245,8 @@ from nanolm.speculative import residual_distribution  # exercise: residual_distr
 # points: 3
 # minutes: 10
 # difficulty: 1
-# tested: The values on a worked example, tokens that the draft overrated, distributions that share no token, p = q,
-#   and for 200 random pairs that kept mass plus rejected mass times residual is p.
+# tested: The values on a worked example, tokens that the draft overrated, distributions that share no token or are
+#   nearly equal, p = q, and for 100 random pairs that kept mass plus rejected mass times residual is p.
 # why: This one distribution is what makes speculation exact instead of approximate.
 # hint: Which way round is the difference? On the A, B, C table above the result must be (1, 0, 0). And p = q leaves
 #   nothing to divide by. // Clamp the difference at 0 with `clamp(min=0)`. Sum it; a sum of 0 is refused. Divide by it.
@@ -264,7 +264,7 @@ from nanolm.speculative import accept_or_resample  # exercise: accept_or_resampl
 # points: 5
 # minutes: 20
 # difficulty: 2
-# tested: The exact output distribution with every outcome followed, 60,000 draws with a stated false-alarm rate, the
+# tested: The exact output distribution with every outcome followed, 4,000 draws with a stated false-alarm rate, the
 #   probability of keeping each token, tokens the draft never proposes, and that wrong input is refused.
 # why: It turns a token drawn from the wrong distribution into one drawn from the right distribution.
 # hint: Not p: the tokens that were kept have had their share. Only what is still missing may be drawn after a
@@ -360,7 +360,7 @@ from nanolm.speculative import speculative_speedup  # exercise: speculative_spee
 # points: 2
 # minutes: 5
 # difficulty: 1
-# tested: Six values, one of them a loss; a negative cost is refused.
+# tested: Six values, one of them a loss; a negative cost, and a rate or γ out of its range, are refused.
 # why: Before you deploy a draft, this line tells whether you should.
 # hint: The draft runs γ times a round, the target once. // Tokens over time; the time of a round, in target passes, is
 #   one plus what the draft takes. A negative (or NaN) cost is refused before.
@@ -370,7 +370,8 @@ from nanolm.speculative import best_gamma  # exercise: best_gamma
 # points: 2
 # minutes: 5
 # difficulty: 1
-# tested: The best γ for α = 0.6, 0.8 and 0.9 at c = 0.05, and that the answer is 0 where speculation cannot pay.
+# tested: The best γ for α = 0.6, 0.8 and 0.9 at c = 0.05, that the answer is 0 where speculation cannot pay, and that
+#   impossible arguments are refused.
 # why: Drafting too far wastes draft passes, drafting too little wastes target passes.
 # hint: γ = 0 and γ = max_gamma are candidates too, and among equals the smaller one wins. // Check the arguments, then
 #   try them all: `max` takes a `key`, and the key may be a pair.
@@ -423,7 +424,7 @@ from nanolm.speculative import verify_draft  # exercise: verify_draft
 # minutes: 15
 # difficulty: 2
 # tested: A rejection ends the round, the bonus token comes and comes from the target, each drafted token is held
-#   against its own row, and no drafted tokens at all.
+#   against its own row, the exact distribution of texts of three tokens, and no drafted tokens at all.
 # why: Where the last token of a round comes from is the most common mistake in speculation.
 # hint: `target_probs` has one row more than there are drafted tokens: when does anybody look at it? And a rejected
 #   token is not in the result, but the one drawn in its place is. // Go through rows of p and q and the drafted tokens
@@ -450,7 +451,8 @@ from nanolm.speculative import speculative_round  # exercise: speculative_round
 # minutes: 25
 # difficulty: 3
 # tested: One target pass per round, what target and draft have read after a rejection and after a round in which all
-#   was kept, three rounds in a row, a draft that proposes less than γ, γ = 0, and the refusal of a negative γ.
+#   was kept, three rounds in a row, the whole text for the draft, a draft that proposes less than γ, γ = 0, and the
+#   refusal of a negative γ.
 # why: This is the algorithm. Everything else in the file serves these ten lines.
 # hint: A draft may propose fewer than γ tokens, and the target has not read all of the text, perhaps not even the
 #   prompt. Count what there is, not what was asked for. // Four steps, as in the docstring. Step 2 is one `feed` of
@@ -462,8 +464,9 @@ from nanolm.speculative import speculative_generate  # exercise: speculative_gen
 # points: 5
 # minutes: 20
 # difficulty: 3
-# tested: The joint distribution of all texts of two and three tokens, exact to 1e-12; the number of target passes when
-#   draft and target are equal; the exact length; an end token inside a draft; the counts; `on_round`.
+# tested: The joint distribution of all texts of two and three tokens, exact to 1e-9; the number of target passes when
+#   draft and target are equal; the exact length and how much each round drafts; an end token inside a draft or in the
+#   prompt; a prompt that has been read in part; the counts; `on_round`.
 # why: The joint distribution is the proof by machine that nothing leaks from one round into the next.
 # hint: The last round must not overshoot, and an end token may stand in the middle of a round. // A loop around
 #   `speculative_round`. With r tokens left, draft r − 1 at most. Cut what comes behind an end token (`up_to_end`)
@@ -596,7 +599,7 @@ print(f"largest difference from the target's own distribution: {worst:.1e}")
 # %% [markdown]
 # That is rounding of float64 and nothing else. The course's tests do the same with distributions that depend on the
 # last token, and with two real (tiny) models at several temperatures, with top-k, and with look-up:
-# [test_speculative.py](../../tests/speculative/test_speculative.py) and
+# [test_generate.py](../../tests/speculative/test_generate.py) and
 # [test_exactness.py](../../tests/speculative/test_exactness.py).
 
 # %% [markdown]

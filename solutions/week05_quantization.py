@@ -208,8 +208,8 @@ from nanolm.quantization import round_to_codes  # exercise: round_to_codes
 # points: 3
 # minutes: 10
 # difficulty: 1
-# tested: Rounding to the nearest, which is neither cutting off nor rounding down, the range −q to q, a scale for each
-#   row, 16-bit weights.
+# tested: Rounding to the nearest, which is neither cutting off nor rounding down, halves to the even neighbour, the
+#   range −q to q, scales of every shape that fits, 16-bit weights, and the refusal of impossible bits.
 # why: Cutting off in place of rounding doubles the error, and nothing complains.
 # hint: As int8 the number 130 would be −126, and a quotient in 16 bits is too coarse. // Divide in at least float32,
 #   `round`, `clamp`, and int8 at the end.
@@ -253,7 +253,8 @@ from nanolm.quantization import quantize_tensor  # exercise: quantize_tensor
 # points: 1
 # minutes: 5
 # difficulty: 1
-# tested: One scale of shape (1,) for the whole matrix, the codes, and that it refuses what `quantize` refuses.
+# tested: One scale of shape (1,) for all weights, codes in the weights' shape, bits, and that it refuses what
+#   `quantize` refuses.
 # why: It is the cheapest way, and the picture below shows why hardly anybody takes it.
 # hint: Nothing here is new arithmetic. // A matrix laid out as one long row has one scale.
 
@@ -270,8 +271,8 @@ from nanolm.quantization import quantization_error  # exercise: quantization_err
 # points: 1
 # minutes: 5
 # difficulty: 1
-# tested: (3, 4) against (3, 3), a matrix as one whole, errors up and down that must not cancel, zeros, and the refusal
-#   of shapes that differ.
+# tested: (3, 4) against (3, 3), a matrix as one whole, errors up and down that must not cancel, float64, zeros, and
+#   the refusal of shapes that differ.
 # why: One number to rank ways of rounding by. You will see soon what it hides.
 # hint: Weights of size 0 are two special cases, and shapes that differ would be broadcast unnoticed. // `norm()` of a
 #   matrix is the norm over all its numbers. Take it in float64.
@@ -458,7 +459,8 @@ from nanolm.quantization import plain_matmul  # exercise: plain_matmul
 # points: 3
 # minutes: 15
 # difficulty: 2
-# tested: 8, 4, 3 and 2 bits with a scale a row and a group, leading dimensions of x, and the result's dtype.
+# tested: 8, 4, 3 and 2 bits with a scale a row and a group, leading dimensions of x, the result's dtype, several
+#   blocks, how much is decoded at a time, and that a row has the same bits in any batch.
 # why: It runs everywhere, and every fast kernel is tested against it.
 # hint: Codes of 8 bits are not packed, those of fewer are; and D is the length of x's rows, not that of the packed
 #   ones. // `codes.split(n)` and `scales.split(n)` give blocks of n rows; how many rows hold DECODED_AT_ONCE weights?
@@ -1059,13 +1061,14 @@ from nanolm.cache import Int8KVCache  # exercise: update
 # points: 4
 # minutes: 25
 # difficulty: 2
-# tested: Past and new positions come back right, a scale for each head of each position, codes in the right place and
-#   nowhere else, the past is never rounded twice, and what does not fit is refused before anything is written.
+# tested: Past and new positions come back right, as what the codes stand for, a scale for each head of each position,
+#   codes for the scale as stored, in the right place and nowhere else, also where rows have lengths of their own; the
+#   past is never rounded twice, no gradient gets in, and what does not fit is refused before anything is written.
 # why: Half the bytes of the cache are twice the users, or twice the context.
 # hint: The past is codes already: rounding it again would change it. And what comes back is what the codes stand for,
 #   for the new positions too. // Four steps, for keys and for values: `self._end_of(k, v)` says where the new positions
-#   end and refuses; `quantize` the new ones, which treats the last dimension as a row; store codes and scales at length
-#   … end; `dequantize` all up to the end.
+#   end and refuses; `quantize` the new ones, which treats the last dimension as a row; store codes and scales at
+#   `self._places(T)`; `dequantize` all up to the end.
 
 # %% [markdown]
 # The other one-byte kind is the 8-bit float, here E4M3: a sign, 4 bits of exponent, 3 of mantissa. It
@@ -1197,7 +1200,7 @@ from nanolm.quantization import output_error  # exercise: output_error
 # points: 1
 # minutes: 5
 # difficulty: 1
-# tested: A case by hand, a column that is never read, a loop by definition, and the refusal of outputs that are all
+# tested: A case by hand, a column that is never read, the definition, float64, and the refusal of outputs that are all
 #   zero.
 # why: It is the number that calibrated rounding makes small, at the price of a larger error of the weights.
 # hint: Outputs that are all zero leave nothing to divide by. // As `quantization_error`, with X in front of both.
@@ -1229,7 +1232,8 @@ from nanolm.quantization import inverse_factor  # exercise: inverse_factor
 # points: 2
 # minutes: 10
 # difficulty: 2
-# tested: UᵀU is the inverse of the damped M and not M, U is upper triangular, inputs of zero, damping of zero.
+# tested: UᵀU is the inverse of the damped M and not M, U is upper triangular and float64, inputs of zero, and the
+#   refusal of damping that is not above 0.
 # why: The whole of the calibration text enters GPTQ through this one matrix.
 # hint: It is the factor of the *inverse*, and the upper one; and if all inputs are 0, so is the mean that you scale the
 #   damping by: what must be added then? // `M.diagonal()` is a view: `add_` changes M. `torch.cholesky_inverse` inverts
@@ -1241,8 +1245,8 @@ from nanolm.quantization import gptq  # exercise: gptq
 # minutes: 30
 # difficulty: 3
 # tested: Against least squares solved anew for each column, with and without groups, better than plain rounding on
-#   inputs that it has and has not seen, plain rounding where inputs have nothing in common, few, dead and zero inputs,
-#   arguments left alone.
+#   inputs that it has and has not seen, plain rounding where inputs have nothing in common, the damping and the dtype
+#   of scales that are asked for, few, dead and zero inputs, arguments left alone, and the refusals.
 # why: With it, 175 billion weights went to 4 bits in hours on one GPU; many published 4-bit checkpoints were made with
 #   it.
 # hint: A group's scale comes from the weights as they are *then*, when its first column is reached, not from those you
@@ -1267,8 +1271,8 @@ from nanolm.quantization import channel_scales  # exercise: channel_scales
 # points: 4
 # minutes: 25
 # difficulty: 3
-# tested: The α with the least output error, against a grid by hand with and without groups; inputs of one size; dead
-#   inputs; the refusals.
+# tested: The α with the least output error, against a grid by hand with and without groups, α = 1 too, the first
+#   among equals; inputs of one size; dead and tiny inputs; the refusals.
 # why: One number for each input, no gradients, and a good part of what few bits had lost is back.
 # hint: The candidates are judged by the error of the outputs, not of the weights, and Ŵ is what is left after the
 #   scales are taken out again. // 21 candidates. Round `weights * c`, read them back, divide by c: that is Ŵ. The sum
@@ -1288,7 +1292,7 @@ from nanolm.quantization import shrunken_scales  # exercise: shrunken_scales
 # minutes: 25
 # difficulty: 3
 # tested: The best of eleven ratios for each group of each row against a loop by hand, errors weighed by the inputs,
-#   scales that should stay, zeros, and the refusals.
+#   scales compared as they are stored, scales that should stay, zeros, and the refusals.
 # why: It is what makes 3 bits usable, and 2 bits thinkable.
 # hint: Every group of every row chooses for itself, so there is no one best ratio: keep the better place by place, and
 #   among equals the larger scale. // Groups as (out, G, size), their inputs as (G, n, size), so XᵀX is (G, size, size).

@@ -231,8 +231,8 @@ from nanolm.model import route  # exercise: route
 # points: 4
 # minutes: 10
 # difficulty: 1
-# tested: The shares on the worked example, the order of the chosen, ties, any leading shape, 60 random batches against
-#   a plain sort, and refusal of an impossible k and of logits that are NaN or infinite.
+# tested: The shares on the worked example, the order of the chosen, ties, any leading shape, k = E, 60 random batches
+#   against a plain sort, and refusal of an impossible k and of logits that are NaN or infinite.
 # why: It is the one decision a mixture makes, and shares of another kind than in training leave a model that runs and
 #   is quietly worse.
 # hint: Which tensor goes into the softmax decides whether the shares add up to 1; and `topk` promises no order of equal
@@ -291,7 +291,8 @@ from nanolm.model import mix_experts  # exercise: mix_experts
 # minutes: 25
 # difficulty: 3
 # tested: Equality with a loop over positions and choices in many shapes, one position included; each chosen expert runs
-#   once, with the rows that chose it, and no other runs; expert ids arrive as plain numbers.
+#   once, with the rows that chose it, and no other runs; as many operations of torch at 300 positions as at 6; expert
+#   ids arrive as plain numbers.
 # why: An expert that runs once for all of its tokens is read once. This function is the difference between a mixture
 #   that is cheap and one that is not.
 # hint: The outputs come in the order of the experts, and shares belong to choices: which index brings them back, the
@@ -342,7 +343,8 @@ from nanolm.model import MoE  # exercise: forward
 # minutes: 10
 # difficulty: 2
 # tested: Equality with a loop in float64 for one and several texts, prefill and decode, k from 1 to E; one expert alone
-#   is a feed-forward block; experts that nobody chose are not touched (their weights are NaN in that test).
+#   is a feed-forward block; each expert runs once for all texts; experts that nobody chose are not touched (their
+#   weights are NaN in that test).
 # why: This is the whole layer, and it goes where a dense model's feed-forward block stood. Nothing else in the model
 #   changes.
 # hint: Experts do not care whose text a position is from, but the result has to have the shape of x. // Three lines.
@@ -712,8 +714,8 @@ from nanolm.budget import expected_unused_given  # exercise: expected_unused_giv
 # points: 2
 # minutes: 8
 # difficulty: 2
-# tested: Two worked cases, an expert always and one never chosen, 60 random sets of chances against the even one, and
-#   refusal of what is no chance.
+# tested: Worked cases, an expert always and one never chosen, no positions, 60 random sets of chances against the even
+#   one, and refusal of what is no chance.
 # why: It separates the two reasons why fewer experts are read than the formula says: an uneven load, and positions that
 #   are alike.
 # hint: A position that takes one expert is less likely to take another, and yet nothing has to be corrected for that.
@@ -1293,22 +1295,27 @@ else:
 #
 # - **Softmax before top-k without renormalising, in a model that was trained with it.** Shares that do not add up to 1.
 #   `test_route_of_the_worked_example_shares_62_to_38`
-# - **The weakest experts chosen, or shares in another order than ids.** `test_route_puts_the_strongest_expert_first`
+# - **The weakest experts chosen.** `test_route_of_the_worked_example_shares_62_to_38`
+# - **Shares in another order than ids.** `test_route_puts_the_strongest_expert_first`
+# - **The softmax over positions.** `test_route_takes_logits_of_any_leading_shape`
 # - **A sort that is not stable.** Equal logits choose different experts here and there.
 #   `test_route_takes_the_lower_id_of_equal_logits`
 # - **NaN taken for a logit.** It sorts to the front and spoils the text from there on.
 #   `test_route_refuses_logits_that_are_no_numbers`
-# - **Shares not applied; outputs in the order of the experts; the sort applied twice instead of undone.**
-#   `test_mix_experts_equals_a_loop_over_positions`, `test_mix_experts_equals_a_loop_over_positions_in_every_shape`
+# - **Shares not applied, or multiplied into x before the expert; `=` for `+=`; outputs in the order of the experts; the
+#   sort applied twice instead of undone.** `test_mix_experts_of_three_positions_is_the_sum_of_share_times_output`
 # - **An expert run for every token.** Right, and its weights are read again and again.
-#   `test_mix_experts_runs_each_chosen_expert_once_and_no_other`
+#   `test_mix_experts_runs_each_chosen_expert_once_and_no_other`,
+#   `test_moe_forward_runs_each_chosen_expert_once_for_all_texts`
 # - **Every expert run, and the rest weighted with 0.** Right, and a dense model's price.
 #   `test_moe_forward_reads_no_expert_that_nobody_chose`
 # - **Positions of different texts mixed up.** `test_moe_forward_equals_a_loop_over_positions`
 # - **Only active parameters counted as memory; shared ones forgotten.**
 #   `test_parameter_counts_of_16_experts_of_which_a_token_uses_2`
-# - **Used experts returned for unused.** `test_expected_unused_experts_of_256_positions_are_a_twelfth_of_one`
-# - **A position's experts drawn with repetition.** `test_expected_unused_experts_of_small_batches`
+# - **Used experts returned for unused.** `test_expected_unused_experts_of_256_when_each_position_takes_8`
+# - **A position's experts drawn with repetition.** `test_expected_unused_experts_of_256_when_each_position_takes_8`
+# - **Chances averaged before they are raised to a power.**
+#   `test_expected_unused_given_adds_each_expert_s_chance_to_be_left_alone`
 # - **Idle experts left out of the mean.** A collapsed router looks balanced.
 #   `test_load_imbalance_is_the_busiest_over_the_mean`
 

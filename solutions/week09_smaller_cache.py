@@ -283,7 +283,7 @@ from nanolm.attention import online_softmax  # exercise: online_softmax
 # minutes: 20
 # difficulty: 2
 # tested: The numbers of a two-piece example in both orders; pieces of any size against one softmax, 60 random cases;
-#   scores of 1,000; hidden keys, hidden NaN; and that the old state is not changed.
+#   scores of 1,000; a maximum for each row; hidden keys, hidden NaN; and that the old state is not changed.
 # why: These few lines are what every fast attention kernel is built around.
 # hint: Which maximum do the old sums belong to, and what is −∞ − (−∞)? // Take the equations line by line.
 #   `scores.amax(dim=-1, keepdim=True)` is the piece's own maximum. Make one shift that is the new maximum, or 0 where
@@ -302,7 +302,7 @@ from nanolm.attention import merge  # exercise: merge
 # minutes: 10
 # difficulty: 2
 # tested: The example with the larger maximum first and second; up to five parts merged in any order, 60 random cases; a
-#   state that has met no key.
+#   state that has met no key; a maximum for each row.
 # why: It makes attention parallel over the keys. A decode step on a large chip lives on that.
 # hint: Which of the two has to shrink? Do not ask. // Take the larger maximum. Each state gets the factor e^(its own
 #   maximum − the larger one), and one of the two factors is 1. Where both maxima are −∞ subtract 0, as before.
@@ -342,8 +342,8 @@ from nanolm.attention import flash_attention  # exercise: flash_attention
 # minutes: 35
 # difficulty: 3
 # tested: One query at a time by hand, for MHA, GQA and MQA with and without a past; any tile size against torch with a
-#   full mask; large scores; NaN in the hidden future; views, 16 bits; and that no tensor larger than two tiles of
-#   scores is made.
+#   full mask; large scores; NaN in the hidden future; views, 16 bits; that no tensor larger than two tiles of scores is
+#   made, that no tile is read which no query of its row sees, and that a tile of keys is widened when it is read.
 # why: It is exact, it needs memory that grows with T and not with T², and it is faster. Such methods are rare.
 # hint: Which position does each of the G · t rows stand at, and in which number type are sums kept? // Reshape q once;
 #   take a slice of its T per tile. `torch.arange(...).repeat(G)[:, None]` gives each row its position, and keys behind
@@ -516,7 +516,7 @@ from nanolm.attention import split_k_attention  # exercise: split_k_attention
 # minutes: 20
 # difficulty: 2
 # tested: Any number of ranges, more than keys too, against torch, 60 random cases; rows of unequal length with NaN
-#   behind their end, and a row that is empty; wrong shapes.
+#   behind their end, and a row that is empty; that each range is met by itself, and none is empty; wrong shapes.
 # why: Without it a long text is decoded by a chip that is nearly idle.
 # hint: A range is ceil(S / n_splits) keys, so there may be fewer ranges than asked for; none is empty. // The G queries
 #   of a group are G rows, as before. Hide what lies behind a row's own length by −∞. Each range gets `online_softmax`

@@ -214,7 +214,8 @@ from nanolm.budget import cost_per_million  # exercise: cost_per_million
 # points: 2
 # minutes: 6
 # difficulty: 1
-# tested: Five batches of the table, the floor with and without arithmetic, and bad input.
+# tested: A price in round figures, five batches of the table, the floor with and without arithmetic, random steps, and
+#   bad input.
 # why: It turns milliseconds into the unit in which somebody decides.
 # hint: Dollars an hour are not dollars a second, and a step writes more than one token. // What does a second cost? A
 #   step? Then one of its tokens, times a million.
@@ -272,7 +273,7 @@ from nanolm.budget import crossover_batch  # exercise: crossover_batch
 # points: 1
 # minutes: 4
 # difficulty: 1
-# tested: 15 for the 8B, 39 for a 13B, exactly equal weights, and bad input.
+# tested: 15 for the 8B, 39 for a 13B, exactly equal weights, random bytes, and bad input.
 # why: It says whether to shrink the weights or the cache, before anything is measured.
 # hint: Rounded to the wrong side, the weights still weigh more. // The smallest whole number that reaches the
 #   quotient.
@@ -282,7 +283,8 @@ from nanolm.budget import critical_batch  # exercise: critical_batch
 # points: 2
 # minutes: 6
 # difficulty: 2
-# tested: 295 for an H100, 147 with weights of 8 bits, 298 for a chip of 10¹⁵ operations a second, and bad input.
+# tested: 295 for an H100, 147 with weights of 8 bits, 298 for a chip of 10¹⁵ operations a second, chips
+#   on which both take equally long, random chips, and bad input.
 # why: Below it arithmetic is idle, and idle arithmetic is what batching and speculation live on.
 # hint: An operation count has a factor 2, and bits are not bytes. // For one parameter: weight_bits / 8 bytes to
 #   read, 2 · B operations to do. Solve for B, round down.
@@ -324,7 +326,7 @@ from nanolm.budget import max_batch_for_tpot  # exercise: max_batch_for_tpot
 # minutes: 15
 # difficulty: 3
 # tested: 16 for a goal of 10 ms, a goal that not even one sequence meets, a batch without caches that only arithmetic ends,
-#   and bad input.
+#   caches and arithmetic together, a step of exactly the goal, random models and goals, and bad input.
 # why: It is how a promise to users becomes a setting of the engine (`max_running` here, `--max-num-seqs` in vLLM).
 # hint: Without a cache only arithmetic ends the search, so it needs an end of its own. // A step never gets shorter
 #   with a larger batch. Count up from 1 while the goal is met, or search by halves: `bisect` takes a `key`.
@@ -497,7 +499,7 @@ from nanolm.budget import pareto_front  # exercise: pareto_front
 # minutes: 15
 # difficulty: 2
 # tested: Points that are beaten, ties in one number, equal points, labels that cannot be compared, 50 random sets against
-#   comparing every pair, and bad input.
+#   comparing every pair, points that can be read once, zeros, and bad input.
 # why: A hundred settings become a handful, and an argument about taste becomes one about a goal.
 # hint: What about a point that equals the one before? And labels may be of any kind: sort by the two numbers alone.
 #   // Sort by the first number, then the second. Going along, a point is beaten unless its second number is below all

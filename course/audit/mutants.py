@@ -64,7 +64,7 @@ def equivalent() -> dict[str, str]:
 
 
 def _inside(function: Any) -> list[tuple[ast.AST, ast.AST]]:
-    """(statement, node) for the nodes of a body, but for the docstring and what an error or an f-string says."""
+    """(statement, node) for the nodes of a body, but for docstring, annotations and what errors and f-strings say."""
     body = function.body[1:] if ast.get_docstring(function) else function.body
     waiting: list[tuple[ast.AST, ast.AST]] = [(node, node) for node in reversed(body)]
     found = []
@@ -72,8 +72,8 @@ def _inside(function: Any) -> list[tuple[ast.AST, ast.AST]]:
         statement, node = waiting.pop()
         found.append((statement, node))
         if not isinstance(node, ast.Raise | ast.JoinedStr):
-            children = reversed(list(ast.iter_child_nodes(node)))
-            waiting += [(child if isinstance(child, ast.stmt) else statement, child) for child in children]
+            children = [child for child in ast.iter_child_nodes(node) if child is not getattr(node, "annotation", None)]
+            waiting += [(child if isinstance(child, ast.stmt) else statement, child) for child in reversed(children)]
     return found
 
 

@@ -6,16 +6,10 @@ from pathlib import Path
 
 from ..paths import ROOT, read
 from ..registry import Exercise
+from .fingerprint import fingerprint
 from .run import Result
 
 FILE = ROOT / "grading" / "audit.jsonl"  # where private things of an instructor lie; never committed
-
-
-def fingerprint(exercise: Exercise) -> str:
-    """Return what stands for all that a result depends on beside the case: the tests, the engine, the grader."""
-    files = [*map(ROOT.joinpath, exercise.tests), ROOT / "nanolm" / exercise.file, ROOT / "tests" / "impl.py"]
-    files += sorted((ROOT / "course" / "grading").glob("*.py")) + sorted((ROOT / "tests" / "helpers").glob("*.py"))
-    return _hash("".join(map(read, files)))
 
 
 def key(exercise: Exercise, kind: str, text: str, seed: int, weak: tuple[str, ...]) -> str:

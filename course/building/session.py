@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ..text.source import Module, defined_names, first_line, free_names, import_lines, python_of
+from ..text.ipython import python_of
+from ..text.source import Module, defined_names, first_line, free_names, import_lines
 from .lesson import Cell, ExerciseCell, Lesson
 
 OF_THE_COURSE = ("NotYetWritten", "check", "needs")

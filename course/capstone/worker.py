@@ -6,16 +6,12 @@ student's engine with the reference shares nothing with either.
 
 import contextlib
 import json
-import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-# Read by torch at import: threads that wait for work asleep, not spinning, leave a busy machine usable.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import torch
 

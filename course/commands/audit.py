@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from .console import say
 
@@ -29,5 +30,7 @@ def audit(
 
     exercises = [find(name) for name in names] if names else registry()
     rows, seed = audited(exercises, seed, jobs, tuple(weaken or ()), again, mutate)
-    if (show_mutants if mutate else show)(rows, seed, say):
+    # A pipe has no width, and a table cut off at 80 columns tells nobody anything.
+    wide = Console(highlight=False, soft_wrap=True, width=max(say.width, 112))
+    if (show_mutants if mutate else show)(rows, seed, wide):
         raise typer.Exit(1)

@@ -9,7 +9,8 @@ from typing import Any
 
 from ..errors import CheckFailed, CourseError, NotYetWritten
 from ..registry import Exercise, find, questions, registry
-from ..text.source import parse, python_of
+from ..text.ipython import python_of
+from ..text.source import parse
 from .assembly import YOURS, Part, assembled
 from .failing import failing_call
 from .implementation import Notebook
@@ -65,24 +66,53 @@ def examine(name: str, answers: Mapping[str, Any], seed: int | None = None) -> s
         raise CourseError(f"the tests of {exercise.name} could not be run: {run.error}")
     # A test of several methods at once says nothing about one of them.
     outcomes = [o for o in run.outcomes if part is exercise or set(o.targets) <= set(part.targets)]
-    failed = sorted((outcome for outcome in outcomes if not outcome.passed), key=knows_little)
-    left = unwritten(part, answers) if any(outcome.unwritten for outcome in failed) else []
+    left = unwritten(part, answers) if any(outcome.unwritten for outcome in outcomes) else []
+    try:
+        return told(part, name, outcomes, left, run.seed)
+    except CheckFailed as error:
+        first = next((outcome for outcome in failed_of(outcomes) if not outcome.unwritten), None)
+        error.failing = None if first is None else failing_call(part, first, answers, run.seed)
+        raise
+
+
+def failed_of(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return the failures, those that name the mistake first."""
+    return sorted((outcome for outcome in outcomes if not outcome.passed), key=knows_little)
+
+
+def told(part: Exercise, name: str, outcomes: Sequence[Outcome], left: Sequence[str], seed: int) -> str:
+    """Return the line that says that all tests of an exercise, or of one method of it, passed.
+
+    Args:
+        part: the exercise, or one with the targets of the method alone.
+        name: what `check` was asked for.
+        left: the functions or methods that are not written.
+        seed: of the inputs.
+
+    Raises:
+        NotYetWritten, CheckFailed: as `examine` does.
+    """
+    exercise, failed = find(part.name), failed_of(outcomes)
+    is_whole = part.targets == exercise.targets
     if left and not any(outcome.passed for outcome in outcomes if not outcome.is_refusal):
-        what = part.name if left == list(part.targets) else " and ".join(left)
-        raise NotYetWritten(
-            f"exercise {exercise.number} {what} is not written yet: "
-            "put your code in the place of `raise NotYetWritten` in the cell above, and run that cell"
-        )
+        what = part.name if list(left) == list(part.targets) else " and ".join(left)
+        raise NotYetWritten(not_written(exercise, what))
     if failed:
-        score = earned(exercise, outcomes) if part is exercise else 0
+        score = earned(exercise, outcomes) if is_whole else 0
         lines = [report(part, failed, len(outcomes), left)]
-        lines += [f"{score:g} of {points(exercise.points)} for the tests that pass"] if part is exercise else []
-        first = next((outcome for outcome in failed if not outcome.unwritten), None)
-        call = None if first is None else failing_call(part, first, answers, run.seed)
-        lines.append(f'the same inputs again: check("{name}", seed={run.seed})')
-        raise CheckFailed("\n\n".join(lines), call, score)
-    reward = points(exercise.points) if part is exercise else f'check("{exercise.name}") tests all of it'
+        lines += [f"{score:g} of {points(exercise.points)} for the tests that pass"] if is_whole else []
+        lines.append(f'the same inputs again: check("{name}", seed={seed})')
+        raise CheckFailed("\n\n".join(lines), points=score)
+    reward = points(exercise.points) if is_whole else f'check("{exercise.name}") tests all of it'
     return f"{part.name}: {_count(len(outcomes), 'test')} passed, {reward}"
+
+
+def not_written(exercise: Exercise, what: str) -> str:
+    """Return the line about an exercise, or the parts of it that `what` names, that nobody has written."""
+    return (
+        f"exercise {exercise.number} {what} is not written yet: "
+        "put your code in the place of `raise NotYetWritten` in the cell above, and run that cell"
+    )
 
 
 def _keep_failing(error: CheckFailed, space: MutableMapping[str, Any]) -> None:

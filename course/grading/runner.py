@@ -88,19 +88,23 @@ def _run(collector: Collector, files: Sequence[Path], seconds: float, seed: int 
     said = io.StringIO()
     if seed is None:
         seed = 0 if collector.implementation.name == REFERENCE else seeds.new()
-    arguments = [*map(str, files), f"--rootdir={ROOT}", f"--confcutdir={ROOT}", "-c", str(ROOT / "pyproject.toml")]
-    arguments += ["--seed", str(seed), "--capture=sys", "-m", "not slow", "--disable-plugin-autoload", "--color=no"]
-    arguments += [
-        "--tb=no",
-        *options,
-    ]  # its account of a failure, which nobody reads, takes longer than most of our tests
-    # The last two collect garbage several times a run, which takes longer than most of our tests.
-    for plugin in ("cacheprovider", "faulthandler", "unraisableexception", "threadexception"):
-        arguments += ["-p", f"no:{plugin}"]
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), _unchanged(), limits(seconds) as clock:
         collector.clock = clock
-        code = pytest.main(arguments, plugins=[collector])
+        code = pytest.main([*arguments(files, seed), *options], plugins=[collector])
     return Run(collector.outcomes(), collector.problem(code, said.getvalue()), seed)
+
+
+def arguments(files: Sequence[Path], seed: int) -> list[str]:
+    """Return what pytest is started with, wherever answers are graded.
+
+    Left out are its account of a failure, which nobody reads and which takes longer than most of our tests, and the
+    plugins that collect garbage several times a run.
+    """
+    found = [*map(str, files), f"--rootdir={ROOT}", f"--confcutdir={ROOT}", "-c", str(ROOT / "pyproject.toml")]
+    found += ["--seed", str(seed), "--capture=sys", "-m", "not slow", "--disable-plugin-autoload", "--color=no"]
+    for plugin in ("cacheprovider", "faulthandler", "unraisableexception", "threadexception"):
+        found += ["-p", f"no:{plugin}"]
+    return [*found, "--tb=no"]
 
 
 @contextlib.contextmanager

@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass
 from itertools import takewhile
 
-from .source import Definition, Function, defined_names, first_line, free_names, last_line, parse, python_of
+from .ipython import python_of
+from .source import Definition, Function, defined_names, first_line, free_names, last_line, parse
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def statements(source: str, comments: bool = False) -> list[Statement]:
         comments: take the comment lines right above a statement for a part of it.
     """
     # IPython's own lines stand in the text as they are; only the parser is shown `pass` in their place.
-    lines, found, free = source.splitlines(), [], 0
+    lines, found, free = source.split("\n"), [], 0
     for node in ast.parse(python_of(source)).body:
         first, last = first_line(node) - 1, last_line(node)
         if comments:
@@ -73,7 +74,7 @@ def definitions(source: str) -> set[str]:
     """Return the names of functions and classes that a text defines at its top level, even if it is not Python."""
     try:
         return {node.name for node in ast.parse(python_of(source)).body if isinstance(node, Definition)}
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set(re.findall(r"(?m)^(?:async +)?(?:def|class) +(\w+)", source))
 
 
@@ -81,7 +82,7 @@ def is_python(source: str) -> bool:
     """Return whether a cell or a file can be read."""
     try:
         ast.parse(python_of(source))
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
 

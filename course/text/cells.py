@@ -19,7 +19,8 @@ _PLAIN = re.compile(r"cell-([0-9a-f]{12})(-\d+)?")
 def grade_id(cell: Cell) -> str | None:
     """Return the name that nbgrader knows a cell by."""
     nbgrader = cell["metadata"].get("nbgrader")
-    return nbgrader.get("grade_id") if isinstance(nbgrader, dict) else None
+    name = nbgrader.get("grade_id") if isinstance(nbgrader, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def key_of(cell: Cell) -> str | None:

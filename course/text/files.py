@@ -29,28 +29,31 @@ def load(path: Path) -> dict[str, Any]:
         CourseError: no such file, not JSON, or not a notebook; the message is to follow the file's name.
     """
     try:
-        return parsed(path.read_bytes().decode("utf-8"))
+        return parsed(path.read_bytes())
     except OSError as error:
         raise CourseError(f"cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise CourseError(f"is not a notebook: it is not JSON ({error})") from None
 
 
-def parsed(text: str) -> dict[str, Any]:
-    """Return the text of a notebook as its JSON; raise CourseError as `load` does."""
+def parsed(text: str | bytes) -> dict[str, Any]:
+    """Return a notebook, its text or its bytes in any Unicode encoding, as JSON; raise CourseError as `load` does."""
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CourseError(f"is not a notebook: it is not JSON ({error})") from None
     if not (isinstance(content, dict) and isinstance(content.get("cells"), list)):
         raise CourseError("is not a notebook: it has no list of cells")
     content["cells"] = [cell for cell in content["cells"] if isinstance(cell, dict)]
     for cell in content["cells"]:
         source = cell.get("source")
-        cell["source"] = "".join(map(str, source)) if isinstance(source, list) else str(source or "")
+        cell["source"] = _text("".join(map(str, source)) if isinstance(source, list) else str(source or ""))
         if not isinstance(cell.get("metadata"), dict):
             cell["metadata"] = {}
     return content
+
+
+def _text(source: str) -> str:
+    """A cell's text with LF between lines, and without halves of characters, which no file could hold."""
+    return source.replace("\r\n", "\n").encode("utf-8", "replace").decode("utf-8")
 
 
 def to_text(notebook: Mapping[str, Any]) -> str:

@@ -5,10 +5,10 @@ Text stays text. A tree only says where to cut, so comments and layout of the en
 
 import ast
 import builtins
-import re
 import symtable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 
 from ..errors import CourseError
 
@@ -52,16 +52,22 @@ def path_of(name: str) -> str:
 def parse(text: str, where: str) -> ast.Module:
     """Return the tree of a Python text; raise CourseError with place and reason if it is not Python."""
     try:
-        return ast.parse(text)
+        return tree_of(text)
     except SyntaxError as error:
         raise CourseError(f"{where}, line {error.lineno}: {error.msg}") from None
+    except ValueError as error:  # null bytes
+        raise CourseError(f"{where} cannot be read as Python: {error}") from None
+    except (RecursionError, MemoryError):
+        raise CourseError(f"{where} is nested too deeply to be read") from None
 
 
-def python_of(source: str) -> str:
-    """Return a code cell as plain Python: lines of IPython's own (%, !) become `pass`, which keeps line numbers."""
-    if source.startswith("%%"):
-        return ""
-    return re.sub(r"(?m)^([ \t]*)[%!].*$", r"\1pass", source)
+@lru_cache(maxsize=1024)
+def tree_of(text: str) -> ast.Module:
+    """Return the tree of a Python text, the same one for the same text: nobody changes it.
+
+    A class hands in most cells as the lesson has them. Raises what `ast.parse` raises.
+    """
+    return ast.parse(text)
 
 
 def first_line(node: ast.stmt) -> int:
@@ -106,13 +112,23 @@ def defined_names(text: str) -> set[str]:
 
 def free_names(text: str) -> set[str]:
     """Return the global names that a piece of Python uses and does not define, built-in names left out."""
+    return used_names(text) - defined_names(text)
+
+
+def used_names(text: str) -> set[str]:
+    """Return the global names that a piece of Python uses, also those that it binds; built-in names left out.
+
+    A function that only sets a name by `global` uses it, too: others read it.
+    """
     table = symtable.symtable(text, "cell", "exec")
     names, tables = set(), [table]
     while tables:
         scope = tables.pop()
         tables += scope.get_children()
-        names |= {s.get_name() for s in scope.get_symbols() if s.is_referenced() and (s.is_global() or scope is table)}
-    return names - defined_names(text) - _BUILT_IN
+        symbols = scope.get_symbols()
+        names |= {s.get_name() for s in symbols if s.is_referenced() and (s.is_global() or scope is table)}
+        names |= {s.get_name() for s in symbols if s.is_declared_global()}
+    return names - _BUILT_IN
 
 
 def origin(module: Module, name: str) -> str:

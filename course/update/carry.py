@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..text.answers import Cut, Statement, cut, functions, grafted, indented, is_stub, replaced, statements
-from ..text.source import Definition, Function, first_line, free_names, parse, python_of
+from ..text.ipython import python_of
+from ..text.source import Definition, Function, first_line, free_names, parse
 
 GONE = "is no exercise any more"
 

@@ -12,8 +12,9 @@ from ..registry import Exercise, Question
 from ..text.answers import functions, is_stub, meaning
 from ..text.cells import Cell, by_key, is_answered, recognise
 from ..text.files import load, parsed, text_of
-from .collect import NotAnswered, gather
+from .collect import gather
 from .layout import Work
+from .taking import NotAnswered
 
 NOTEBOOK, EDITOR = "notebook", "editor"
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from course import NotYetWritten
 
-_FIRST_TABLE = 1024  # positions; a longer text doubles it
+FIRST_TABLE = 1024  # positions; a longer text doubles it
 
 
 class Rotation(NamedTuple):
@@ -94,7 +94,7 @@ class RotaryTable:
         return Rotation(table.cos[positions].unsqueeze(1), table.sin[positions].unsqueeze(1))
 
     def _made(self, n_positions: int, like: Tensor) -> Rotation:
-        size = max(_FIRST_TABLE, 1 << (n_positions - 1).bit_length())
+        size = max(FIRST_TABLE, 1 << (n_positions - 1).bit_length())
         # A table made inside inference_mode could never be used in training: leave that mode to make it.
         with torch.inference_mode(False), torch.no_grad():
             right = torch.zeros(1, 1, size, self.H, dtype=torch.float64)

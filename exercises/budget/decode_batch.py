@@ -34,7 +34,7 @@ def decode_step_time(
         "exercise 10.1 decode_step_time is not written yet: read "
         "notebooks/week10_price_of_a_token/week10_price_of_a_token.ipynb, write it in "
         "exercises/budget/decode_batch.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/budget/test_budget.py --exercise decode_step_time"
+        "tests/budget/test_decode_batch.py --exercise decode_step_time"
     )
 
 
@@ -51,7 +51,7 @@ def critical_batch(hardware: Hardware, weight_bits: float = 16) -> int:
         "exercise 10.4 critical_batch is not written yet: read "
         "notebooks/week10_price_of_a_token/week10_price_of_a_token.ipynb, write it in "
         "exercises/budget/decode_batch.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/budget/test_budget.py --exercise critical_batch"
+        "tests/budget/test_batch_choice.py --exercise critical_batch"
     )
 
 
@@ -65,7 +65,7 @@ def crossover_batch(weight_bytes: float, kv_bytes: float) -> int:
         "exercise 10.3 crossover_batch is not written yet: read "
         "notebooks/week10_price_of_a_token/week10_price_of_a_token.ipynb, write it in "
         "exercises/budget/decode_batch.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/budget/test_budget.py --exercise crossover_batch"
+        "tests/budget/test_batch_choice.py --exercise crossover_batch"
     )
 
 
@@ -83,5 +83,5 @@ def max_batch_for_tpot(
         "exercise 10.5 max_batch_for_tpot is not written yet: read "
         "notebooks/week10_price_of_a_token/week10_price_of_a_token.ipynb, write it in "
         "exercises/budget/decode_batch.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/budget/test_budget.py --exercise max_batch_for_tpot"
+        "tests/budget/test_batch_choice.py --exercise max_batch_for_tpot"
     )

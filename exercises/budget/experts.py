@@ -91,8 +91,8 @@ def load_imbalance(counts: Sequence[int]) -> float:
     raise NotYetWritten(
         "exercise 8.6 load_imbalance is not written yet: read "
         "notebooks/week08_mixture_of_experts/week08_mixture_of_experts.ipynb, write it in "
-        "exercises/budget/experts.py, then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_experts.py"
-        " --exercise load_imbalance"
+        "exercises/budget/experts.py, then run: NANOLM_IMPL=exercises python -m pytest "
+        "tests/budget/test_expert_load.py --exercise load_imbalance"
     )
 
 

@@ -81,7 +81,8 @@ def cost_per_million(step_seconds: float, batch_size: int, dollars_per_hour: flo
     raise NotYetWritten(
         "exercise 10.2 cost_per_million is not written yet: read "
         "notebooks/week10_price_of_a_token/week10_price_of_a_token.ipynb, write it in exercises/budget/pricing.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_pricing.py --exercise cost_per_million"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_token_price.py --exercise "
+        "cost_per_million"
     )
 
 
@@ -98,5 +99,5 @@ def pareto_front(points: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
     raise NotYetWritten(
         "exercise 10.6 pareto_front is not written yet: read "
         "notebooks/week10_price_of_a_token/week10_price_of_a_token.ipynb, write it in exercises/budget/pricing.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_pricing.py --exercise pareto_front"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_token_price.py --exercise pareto_front"
     )

@@ -86,7 +86,7 @@ def decode_seconds_per_token(n_params: float, weight_bytes: float, hardware: Har
     raise NotYetWritten(
         "exercise 1.5 decode_seconds_per_token is not written yet: read "
         "notebooks/week01_prefill_decode/week01_prefill_decode.ipynb, write it in exercises/budget/roofline.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py --exercise "
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_pass_times.py --exercise "
         "decode_seconds_per_token"
     )
 
@@ -105,7 +105,8 @@ def prefill_seconds(n_prompt_tokens: int, n_params: float, weight_bytes: float, 
     raise NotYetWritten(
         "exercise 1.6 prefill_seconds is not written yet: read "
         "notebooks/week01_prefill_decode/week01_prefill_decode.ipynb, write it in exercises/budget/roofline.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py --exercise prefill_seconds"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_pass_times.py --exercise "
+        "prefill_seconds"
     )
 
 
@@ -124,7 +125,7 @@ def attention_share_of_prefill(
     raise NotYetWritten(
         "exercise 1.7 attention_share_of_prefill is not written yet: read "
         "notebooks/week01_prefill_decode/week01_prefill_decode.ipynb, write it in exercises/budget/roofline.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py --exercise "
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_request_times.py --exercise "
         "attention_share_of_prefill"
     )
 
@@ -141,7 +142,7 @@ def end_to_end_seconds(ttft_seconds: float, tpot_seconds: float, n_output_tokens
     raise NotYetWritten(
         "exercise 1.8 end_to_end_seconds is not written yet: read "
         "notebooks/week01_prefill_decode/week01_prefill_decode.ipynb, write it in exercises/budget/roofline.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py --exercise "
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_request_times.py --exercise "
         "end_to_end_seconds"
     )
 
@@ -155,6 +156,6 @@ def tokens_per_second(step_seconds: float, batch_size: int = 1) -> float:
     raise NotYetWritten(
         "exercise 1.9 tokens_per_second is not written yet: read "
         "notebooks/week01_prefill_decode/week01_prefill_decode.ipynb, write it in exercises/budget/roofline.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_roofline.py --exercise "
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/budget/test_request_times.py --exercise "
         "tokens_per_second"
     )

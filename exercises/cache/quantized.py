@@ -55,8 +55,9 @@ class Int8KVCache(KVCache):
 
         Only the new positions are quantized, each head of each position a row of its own: 8 bits, symmetric absmax,
         codes chosen for the scale as stored (`quantize` with scale_dtype). The codes go to keys and values, their
-        scales to key_scales and value_scales, at positions length … length + T - 1. A number is off by at most half
-        its scale, so by less than 1/250 of the largest of its H.
+        scales to key_scales and value_scales, at positions length … length + T - 1. Their index is `self._places(T)`,
+        which a cache whose rows have lengths of their own replaces. A number is off by at most half its scale, so by
+        less than 1/250 of the largest of its H.
 
         Raises:
             ValueError: as KVCache.update; a key or value that is NaN or infinite.

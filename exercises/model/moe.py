@@ -34,7 +34,7 @@ def route(logits: Float[Tensor, "... E"], k: int) -> tuple[Int[Tensor, "... k"],
     raise NotYetWritten(
         "exercise 8.1 route is not written yet: read "
         "notebooks/week08_mixture_of_experts/week08_mixture_of_experts.ipynb, write it in exercises/model/moe.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/model/test_moe.py --exercise route"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/model/test_route.py --exercise route"
     )
 
 
@@ -58,7 +58,7 @@ def mix_experts(
     raise NotYetWritten(
         "exercise 8.2 mix_experts is not written yet: read "
         "notebooks/week08_mixture_of_experts/week08_mixture_of_experts.ipynb, write it in exercises/model/moe.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/model/test_moe.py --exercise mix_experts"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/model/test_mix_experts.py --exercise mix_experts"
     )
 
 

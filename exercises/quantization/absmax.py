@@ -31,7 +31,8 @@ def largest_code(bits: int) -> int:
     raise NotYetWritten(
         "exercise 5.1 largest_code is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in exercises/quantization/absmax.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_absmax.py --exercise largest_code"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_scales_and_codes.py --exercise "
+        "largest_code"
     )
 
 
@@ -47,7 +48,7 @@ def absmax_scales(weights: Num[Tensor, "... D"], bits: int) -> Float[Tensor, "..
     raise NotYetWritten(
         "exercise 5.2 absmax_scales is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in exercises/quantization/absmax.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_absmax.py --exercise "
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_scales_and_codes.py --exercise "
         "absmax_scales"
     )
 
@@ -68,7 +69,7 @@ def round_to_codes(weights: Num[Tensor, "... D"], scales: Float[Tensor, "... 1"]
     raise NotYetWritten(
         "exercise 5.3 round_to_codes is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in exercises/quantization/absmax.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_absmax.py --exercise "
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_scales_and_codes.py --exercise "
         "round_to_codes"
     )
 
@@ -94,7 +95,7 @@ def quantize(
     raise NotYetWritten(
         "exercise 5.5 quantize is not written yet: read notebooks/week05_quantization/week05_quantization.ipynb, "
         "write it in exercises/quantization/absmax.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/quantization/test_absmax.py --exercise quantize"
+        "tests/quantization/test_quantize.py --exercise quantize"
     )
 
 
@@ -107,7 +108,7 @@ def quantize_tensor(weights: Num[Tensor, "..."], bits: int) -> tuple[Int8[Tensor
     raise NotYetWritten(
         "exercise 5.6 quantize_tensor is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in exercises/quantization/absmax.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_absmax.py --exercise "
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_quantize.py --exercise "
         "quantize_tensor"
     )
 
@@ -125,7 +126,7 @@ def dequantize(codes: Num[Tensor, "... D"], scales: Float[Tensor, "... G"]) -> F
     raise NotYetWritten(
         "exercise 5.4 dequantize is not written yet: read notebooks/week05_quantization/week05_quantization.ipynb, "
         "write it in exercises/quantization/absmax.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/quantization/test_absmax.py --exercise dequantize"
+        "tests/quantization/test_quantize.py --exercise dequantize"
     )
 
 
@@ -141,8 +142,8 @@ def quantization_error(weights: Num[Tensor, "..."], approximation: Num[Tensor, "
     raise NotYetWritten(
         "exercise 5.7 quantization_error is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in exercises/quantization/absmax.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_absmax.py --exercise "
-        "quantization_error"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_quantization_measures.py "
+        "--exercise quantization_error"
     )
 
 
@@ -159,8 +160,8 @@ def bits_per_weight(bits: int, group_size: int, scale_bits: int = 16) -> float:
     raise NotYetWritten(
         "exercise 5.8 bits_per_weight is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in exercises/quantization/absmax.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_absmax.py --exercise "
-        "bits_per_weight"
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/quantization/test_quantization_measures.py "
+        "--exercise bits_per_weight"
     )
 
 

@@ -34,7 +34,7 @@ def channel_scales(
         "exercise 5.16 channel_scales is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in "
         "exercises/quantization/awq_rounding.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/quantization/test_calibrated_rounding.py --exercise channel_scales"
+        "tests/quantization/test_awq_rounding.py --exercise channel_scales"
     )
 
 
@@ -51,7 +51,8 @@ def shrunken_scales(
     is the least ‖X(W - Ŵ)ᵀ‖ with this group's columns and inputs alone, the larger scale among equals.
 
     Args:
-        scale_dtype: scales are rounded to this dtype before they are compared; None keeps that of absmax_scales.
+        scale_dtype: scales are rounded to this dtype before they are compared, and come in it; None keeps that of
+            absmax_scales.
 
     Raises:
         ValueError: what `quantize` refuses, or inputs that are not (n, D).
@@ -60,7 +61,7 @@ def shrunken_scales(
         "exercise 5.17 shrunken_scales is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in "
         "exercises/quantization/awq_rounding.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/quantization/test_calibrated_rounding.py --exercise shrunken_scales"
+        "tests/quantization/test_shrunken_scales.py --exercise shrunken_scales"
     )
 
 

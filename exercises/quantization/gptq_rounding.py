@@ -23,6 +23,8 @@ def output_error(
 ) -> float:
     """Return how far the layer's outputs move, relative to their size: ‖X(W - Ŵ)ᵀ‖ / ‖XWᵀ‖ on these inputs X.
 
+    ‖·‖ is the square root of the sum of squares over all numbers. Everything is taken in float64.
+
     Raises:
         ValueError: the outputs XWᵀ are all zero.
     """
@@ -30,7 +32,7 @@ def output_error(
         "exercise 5.13 output_error is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in "
         "exercises/quantization/gptq_rounding.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/quantization/test_calibrated_rounding.py --exercise output_error"
+        "tests/quantization/test_gptq_rounding.py --exercise output_error"
     )
 
 
@@ -60,7 +62,7 @@ def gptq(
     raise NotYetWritten(
         "exercise 5.15 gptq is not written yet: read notebooks/week05_quantization/week05_quantization.ipynb, write"
         " it in exercises/quantization/gptq_rounding.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/quantization/test_calibrated_rounding.py --exercise gptq"
+        "tests/quantization/test_gptq_rounding.py --exercise gptq"
     )
 
 
@@ -76,7 +78,7 @@ def inverse_factor(inputs: Float[Tensor, "n D"], damping: float = 0.01) -> Float
         "exercise 5.14 inverse_factor is not written yet: read "
         "notebooks/week05_quantization/week05_quantization.ipynb, write it in "
         "exercises/quantization/gptq_rounding.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/quantization/test_calibrated_rounding.py --exercise inverse_factor"
+        "tests/quantization/test_gptq_rounding.py --exercise inverse_factor"
     )
 
 

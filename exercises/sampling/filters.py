@@ -27,7 +27,7 @@ def temperature_probs(logits: Float[Tensor, "... V"], temperature: float) -> Flo
     raise NotYetWritten(
         "exercise 3.1 temperature_probs is not written yet: read notebooks/week03_sampling/week03_sampling.ipynb, "
         "write it in exercises/sampling/filters.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/sampling/test_sampling.py --exercise temperature_probs"
+        "tests/sampling/test_temperature.py --exercise temperature_probs"
     )
 
 
@@ -42,7 +42,7 @@ def top_k_filter(probs: Float[Tensor, "... V"], k: int) -> Float[Tensor, "... V"
     raise NotYetWritten(
         "exercise 3.2 top_k_filter is not written yet: read notebooks/week03_sampling/week03_sampling.ipynb, write "
         "it in exercises/sampling/filters.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/sampling/test_sampling.py --exercise top_k_filter"
+        "tests/sampling/test_top_k.py --exercise top_k_filter"
     )
 
 
@@ -60,7 +60,7 @@ def top_p_filter(probs: Float[Tensor, "... V"], p: float) -> Float[Tensor, "... 
     raise NotYetWritten(
         "exercise 3.3 top_p_filter is not written yet: read notebooks/week03_sampling/week03_sampling.ipynb, write "
         "it in exercises/sampling/filters.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/sampling/test_sampling.py --exercise top_p_filter"
+        "tests/sampling/test_top_p.py --exercise top_p_filter"
     )
 
 

@@ -79,5 +79,5 @@ class SamplingParams:
         raise NotYetWritten(
             "exercise 3.4 SamplingParams.probs is not written yet: read "
             "notebooks/week03_sampling/week03_sampling.ipynb, write it in exercises/sampling/params.py, then run: "
-            "NANOLM_IMPL=exercises python -m pytest tests/sampling/test_sampling.py --exercise SamplingParams.probs"
+            "NANOLM_IMPL=exercises python -m pytest tests/sampling/test_probs.py --exercise SamplingParams.probs"
         )

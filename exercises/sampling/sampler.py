@@ -23,5 +23,5 @@ def sample_next(logits: Float[Tensor, "B V"], sampling: SamplingParams, rng: Rng
     raise NotYetWritten(
         "exercise 3.5 sample_next is not written yet: read notebooks/week03_sampling/week03_sampling.ipynb, write "
         "it in exercises/sampling/sampler.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/sampling/test_sampling.py --exercise sample_next"
+        "tests/sampling/test_sample_next.py --exercise sample_next"
     )

@@ -18,7 +18,7 @@ def float32_sum(values: Sequence[float], order: Sequence[int]) -> float:
     raise NotYetWritten(
         "exercise 3.6 float32_sum is not written yet: read notebooks/week03_sampling/week03_sampling.ipynb, write "
         "it in exercises/sampling/summation.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/sampling/test_sampling.py --exercise float32_sum"
+        "tests/sampling/test_summation.py --exercise float32_sum"
     )
 
 
@@ -27,10 +27,13 @@ def greedy_pick_with_summation_order(terms: Sequence[Sequence[float]], order: Se
 
     `terms[token]` are the products that add up to the token's logit. The same terms in another order can pick
     another token: that is all it takes for temperature 0 to give two texts. Equal logits go to the lower id.
+
+    Raises:
+        ValueError: order is not a permutation of 0 … the number of a token's terms - 1.
     """
     raise NotYetWritten(
         "exercise 3.7 greedy_pick_with_summation_order is not written yet: read "
         "notebooks/week03_sampling/week03_sampling.ipynb, write it in exercises/sampling/summation.py, then run: "
-        "NANOLM_IMPL=exercises python -m pytest tests/sampling/test_sampling.py --exercise "
+        "NANOLM_IMPL=exercises python -m pytest tests/sampling/test_summation.py --exercise "
         "greedy_pick_with_summation_order"
     )

@@ -34,7 +34,7 @@ def residual_distribution(target_probs: Float[Tensor, "V"], draft_probs: Float[T
     raise NotYetWritten(
         "exercise 4.1 residual_distribution is not written yet: read "
         "notebooks/week04_speculative/week04_speculative.ipynb, write it in exercises/speculative/acceptance.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_speculative.py --exercise "
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_acceptance.py --exercise "
         "residual_distribution"
     )
 
@@ -51,7 +51,7 @@ def accept_or_resample(
         target_probs: p, (V,).
         draft_probs: q, the distribution that draft_token was drawn from, (V,).
         draft_token: x, a token id with q(x) > 0.
-        rng: `bernoulli` decides about keeping, `categorical` draws from the residual.
+        rng: where every chance comes from: `bernoulli` whether to keep, `categorical` which token of the residual.
 
     Raises:
         ValueError: probabilities that are negative, NaN or do not sum to 1; shapes that differ; q(x) = 0.
@@ -59,7 +59,7 @@ def accept_or_resample(
     raise NotYetWritten(
         "exercise 4.2 accept_or_resample is not written yet: read "
         "notebooks/week04_speculative/week04_speculative.ipynb, write it in exercises/speculative/acceptance.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_speculative.py --exercise "
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_acceptance.py --exercise "
         "accept_or_resample"
     )
 
@@ -73,7 +73,7 @@ def acceptance_rate(target_probs: Float[Tensor, "... V"], draft_probs: Float[Ten
     raise NotYetWritten(
         "exercise 4.3 acceptance_rate is not written yet: read "
         "notebooks/week04_speculative/week04_speculative.ipynb, write it in exercises/speculative/acceptance.py, "
-        "then run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_speculative.py --exercise "
+        "then run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_acceptance_rate.py --exercise "
         "acceptance_rate"
     )
 
@@ -95,7 +95,7 @@ def verify_draft(
     raise NotYetWritten(
         "exercise 4.7 verify_draft is not written yet: read notebooks/week04_speculative/week04_speculative.ipynb, "
         "write it in exercises/speculative/acceptance.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/speculative/test_speculative.py --exercise verify_draft"
+        "tests/speculative/test_verify_draft.py --exercise verify_draft"
     )
 
 

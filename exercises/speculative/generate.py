@@ -111,8 +111,7 @@ def speculative_round(target: TargetModel, draft: Draft, text: Sequence[int], ga
     raise NotYetWritten(
         "exercise 4.8 speculative_round is not written yet: read "
         "notebooks/week04_speculative/week04_speculative.ipynb, write it in exercises/speculative/generate.py, then"
-        " run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_speculative.py --exercise "
-        "speculative_round"
+        " run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_round.py --exercise speculative_round"
     )
 
 
@@ -144,7 +143,7 @@ def speculative_generate(
     raise NotYetWritten(
         "exercise 4.9 speculative_generate is not written yet: read "
         "notebooks/week04_speculative/week04_speculative.ipynb, write it in exercises/speculative/generate.py, then"
-        " run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_speculative.py --exercise "
+        " run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_generate.py --exercise "
         "speculative_generate"
     )
 

@@ -19,7 +19,7 @@ def expected_tokens_per_round(alpha: float, gamma: int) -> float:
     raise NotYetWritten(
         "exercise 4.4 expected_tokens_per_round is not written yet: read "
         "notebooks/week04_speculative/week04_speculative.ipynb, write it in exercises/speculative/speedup.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_speculative.py --exercise "
+        "run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_speedup.py --exercise "
         "expected_tokens_per_round"
     )
 
@@ -42,7 +42,7 @@ def speculative_speedup(alpha: float, gamma: int, draft_cost: float) -> float:
     raise NotYetWritten(
         "exercise 4.5 speculative_speedup is not written yet: read "
         "notebooks/week04_speculative/week04_speculative.ipynb, write it in exercises/speculative/speedup.py, then "
-        "run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_speculative.py --exercise "
+        "run: NANOLM_IMPL=exercises python -m pytest tests/speculative/test_speedup.py --exercise "
         "speculative_speedup"
     )
 
@@ -51,11 +51,14 @@ def best_gamma(alpha: float, draft_cost: float, max_gamma: int = 32) -> int:
     """Return the γ from 0 to max_gamma with the largest speculative_speedup, the smallest among equals.
 
     0 means: do not speculate.
+
+    Raises:
+        ValueError: alpha outside 0 … 1, draft_cost below 0, or max_gamma negative.
     """
     raise NotYetWritten(
         "exercise 4.6 best_gamma is not written yet: read notebooks/week04_speculative/week04_speculative.ipynb, "
         "write it in exercises/speculative/speedup.py, then run: NANOLM_IMPL=exercises python -m pytest "
-        "tests/speculative/test_speculative.py --exercise best_gamma"
+        "tests/speculative/test_speedup.py --exercise best_gamma"
     )
 
 

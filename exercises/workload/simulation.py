@@ -87,7 +87,7 @@ class ServingRun:
 
     @property
     def latencies(self) -> tuple[int, ...]:
-        """For each request the steps from its arrival to its end: those it waited and those it needed."""
+        """For each request the steps from its arrival to its end: all those in which it waited or worked."""
         raise NotYetWritten(
             "exercise 6.1 ServingRun is not written yet: read "
             "notebooks/week06_batching_paging/week06_1_batching.ipynb, write it in "

@@ -39,11 +39,17 @@ _HOMES = {
         "prefill_attention",
     ],
     "rope": [
+        "FIRST_TABLE",
         "Offset",
         "RotaryTable",
         "Rotation",
         "apply_rope",
         "positions_of",
+    ],
+    "rope_scaling": [
+        "ScaledRotaryTable",
+        "rotary_table",
+        "scaled_speeds",
     ],
 }
 __getattr__, __dir__ = lazy(__name__, _HOMES)
@@ -66,8 +72,12 @@ if TYPE_CHECKING:
     from .paged import paged_attention as paged_attention
     from .prefill import LARGEST_HEAD as LARGEST_HEAD
     from .prefill import prefill_attention as prefill_attention
+    from .rope import FIRST_TABLE as FIRST_TABLE
     from .rope import Offset as Offset
     from .rope import RotaryTable as RotaryTable
     from .rope import Rotation as Rotation
     from .rope import apply_rope as apply_rope
     from .rope import positions_of as positions_of
+    from .rope_scaling import ScaledRotaryTable as ScaledRotaryTable
+    from .rope_scaling import rotary_table as rotary_table
+    from .rope_scaling import scaled_speeds as scaled_speeds

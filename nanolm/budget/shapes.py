@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .._require import require_count
-from ..config import read_counts, read_sizes
+from ..hf_config.entries import read_counts, read_sizes
 from .experts import ParameterCounts, parameter_counts
 
 

@@ -1,29 +1,31 @@
-"""Models in one GGUF file, as llama.cpp runs them: configuration, weights and tokenizer.
+"""Models in one GGUF file, as llama.cpp runs them: configuration and weights; `gguf_tokens` has the rest.
 
 Two things differ from a checkpoint folder. Weights come in blocks of codes (`gguf_blocks`), and here they are decoded:
-the model that runs is the one that the codes stand for. And the rows of queries and keys stand in another order, since
-llama.cpp turns numbers 2i and 2i + 1 of a head as a pair where this engine turns i and i + H/2.
+the model that runs is the one that the codes stand for. And a Llama's rows of queries and keys stand in another order,
+since llama.cpp turns numbers 2i and 2i + 1 of a head as a pair there, where this engine turns i and i + H/2.
 
 Source: the format's description, https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, and convert_hf_to_gguf.py
 of llama.cpp.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-import tokenizers
 import torch
 from jaxtyping import Float
-from tokenizers import AddedToken, decoders, models, pre_tokenizers
 from torch import Tensor
 
 from ..config import ModelConfig
 from ..model.decoder import NanoLM
-from ..model.quantize import quantize_model
+from ..rope_scaling import RopeScaling
 from ..text.tokenizer import Tokenizer
+from .building import build_model, check_weights
 from .gguf_blocks import GGUFFile
-from .weight_layout import WeightLayout, build_model
+from .gguf_tokens import end_tokens, entries, entry, gguf_tokenizer, start_token
+from .source import Source
+from .weight_layout import WeightLayout
 
 GGUF = WeightLayout(
     top={"embedding": ["token_embd"], "norm": ["output_norm"], "head": ["output"]},
@@ -36,27 +38,37 @@ GGUF = WeightLayout(
         "feedforward.down": ["ffn_down"],
     },
     prefix="blk.{}.",
+    norms=("attn_q_norm", "attn_k_norm"),
+    ignored=("rope_freqs.weight",),
 )
-# How a text is cut before pairs are merged, by the file's name for it: whether digits stand alone.
-_SINGLE_DIGITS = {"smollm": True, "gpt-2": False}
-_CONTROL, _USER_DEFINED = 3, 4  # types of tokens
+# Whether rows of queries and keys stand in llama.cpp's own order, by architecture.
+_TURNED = {"llama": True, "qwen2": False, "qwen3": False}
+_SIZES = {
+    "d_model": "embedding_length", "n_layers": "block_count", "n_heads": "attention.head_count",
+    "d_ff": "feed_forward_length", "max_positions": "context_length",
+}  # fmt: skip
+_FACTORS = "rope_freqs.weight"
+_READ = {
+    *_SIZES.values(), "vocab_size", "attention.head_count_kv", "attention.key_length", "attention.value_length",
+    "attention.layer_norm_rms_epsilon", "rope.freq_base", "rope.dimension_count", "rope.scaling.type",
+    "rope.scaling.factor", "rope.scaling.original_context_length", "rope.scaling.finetuned", "tensor_data_layout",
+}  # fmt: skip
 
 
 def load_gguf(
     path: Path | str,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
-    quantized: bool = False,
+    weights: str | None = None,
 ) -> tuple[NanoLM, Tokenizer]:
     """Return (model, tokenizer) from a GGUF file of a Llama-style model, the model ready for inference.
 
     Args:
-        path: the file; its weights are F32, F16, Q8_0, Q4_0 or Q4_1.
+        path: the file, of a Llama, a Mistral, a Qwen2 or a Qwen3; its weights are in any format that `GGUFFile` reads.
         device: "cpu", "cuda" or "mps".
         dtype: of the numbers that the model runs in.
-        quantized: keep the linear layers as 8-bit codes with a scale a row (`quantize_model`, the head left out). They
-            are made anew, since a Q4_1 block has a smallest value, for which the engine's codes have no place: a second
-            rounding, finer than the file's own.
+        weights: as for `load`. Codes are made anew, since a Q4_1 block has a smallest value, for which the engine's
+            codes have no place: a second rounding, in 8 bits finer than the file's own.
 
     Raises:
         ModuleNotFoundError: the library `gguf` is not installed.
@@ -64,14 +76,26 @@ def load_gguf(
         ValueError: no GGUF file or one cut short; an architecture, a feature or a block format that this engine does
             not have; metadata or a tensor that is missing, unknown or of the wrong shape.
     """
+    dtype, bits = check_weights(weights, dtype)
+    with open_gguf(path) as source:
+        return build_model(source.weights(), source.config, device, dtype, bits), source.tokenizer
+
+
+@contextmanager
+def open_gguf(path: Path | str) -> Iterator[Source]:
+    """Give a file, opened; raise what `load_gguf` raises."""
     file = GGUFFile(path)
     config = gguf_config(file)
-    tensors = {name: file.read(name) for name in file.kinds}
-    for name, tensor in tensors.items():
-        if name.endswith(("attn_q.weight", "attn_k.weight")):
-            tensors[name] = half_split_rows(tensor, config.head_dim)
-    model = build_model(GGUF.join(tensors, config, str(path)), config, device, dtype)
-    return quantize_model(model, 8) if quantized else model, gguf_tokenizer(file)
+    GGUF.check(file.shapes, config, str(path))
+    is_turned = _TURNED[file.entry("general.architecture")]
+
+    def read(name: str) -> Tensor:
+        turned = is_turned and name.endswith(("attn_q.weight", "attn_k.weight", "attn_q.bias", "attn_k.bias"))
+        return half_split_rows(file.read(name), config.head_dim) if turned else file.read(name)
+
+    entries = {key: file.entry(key) for key in file.keys if not key.startswith("tokenizer.ggml.")}
+    n_bytes = file.path.stat().st_size
+    yield Source(file.path, config, gguf_tokenizer(file), GGUF, file.shapes, file.kinds, read, 1, n_bytes, entries)
 
 
 def half_split_rows(weight: Float[Tensor, "rows D"], H: int) -> Float[Tensor, "rows D"]:
@@ -91,54 +115,31 @@ def gguf_config(file: GGUFFile) -> ModelConfig:
     Raises:
         ValueError: another architecture, a missing or misshapen entry, or a feature this engine does not have.
     """
-    architecture = _entry(file, "general.architecture", str)
-    if architecture != "llama":
-        raise ValueError(f"{file.path} has general.architecture = {architecture!r}; this engine reads 'llama' only")
-    sizes = {
-        "d_model": "embedding_length", "n_layers": "block_count", "n_heads": "attention.head_count",
-        "d_ff": "feed_forward_length", "max_positions": "context_length",
-    }  # fmt: skip
-    known = {ours: _entry(file, f"llama.{theirs}", int) for ours, theirs in sizes.items()}
-    n_heads, tokens = known["n_heads"], _entry(file, "tokenizer.ggml.tokens", list)
-    head_dim = _entry(file, "llama.attention.key_length", int, known["d_model"] // max(1, n_heads))
-    _refuse_what_we_lack(file, head_dim)
-    starts_with_bos = _entry(file, "tokenizer.ggml.add_bos_token", bool, False)
+    architecture = entry(file, "general.architecture", str)
+    if architecture not in _TURNED:
+        allowed = " and ".join(map(repr, _TURNED))
+        raise ValueError(f"{file.path} has general.architecture = {architecture!r}; this engine reads {allowed} only")
+    of = f"{architecture}.{{}}".format
+    known = {ours: entry(file, of(theirs), int) for ours, theirs in _SIZES.items()}
+    n_heads, tokens = known["n_heads"], entries(file, "tokens", str)
+    head_dim = entry(file, of("attention.key_length"), int, known["d_model"] // max(1, n_heads))
+    _refuse_what_we_lack(file, architecture, head_dim)
     return ModelConfig(
         **known,
-        vocab_size=_entry(file, "llama.vocab_size", int, len(tokens)),
-        n_kv_heads=_entry(file, "llama.attention.head_count_kv", int, n_heads),
+        vocab_size=entry(file, of("vocab_size"), int, len(tokens)),
+        n_kv_heads=entry(file, of("attention.head_count_kv"), int, n_heads),
         head_dim=head_dim,
-        rope_theta=_entry(file, "llama.rope.freq_base", float, 10_000.0),
-        norm_eps=_entry(file, "llama.attention.layer_norm_rms_epsilon", float),
+        rope_theta=entry(file, of("rope.freq_base"), float, 10_000.0),
+        rope_scaling=_rope_scaling(file, architecture, known["max_positions"], head_dim),
+        norm_eps=entry(file, of("attention.layer_norm_rms_epsilon"), float),
         tie_embeddings="output.weight" not in file.kinds,
-        bos_token_id=_entry(file, "tokenizer.ggml.bos_token_id", int) if starts_with_bos else None,
-        eos_token_ids=(_entry(file, "tokenizer.ggml.eos_token_id", int),),
+        bos_token_id=start_token(file, len(tokens)),
+        eos_token_ids=end_tokens(file, len(tokens)),
+        qkv_bias="blk.0.attn_q.bias" in file.kinds,
+        out_bias="blk.0.attn_output.bias" in file.kinds,
+        mlp_bias="blk.0.ffn_gate.bias" in file.kinds,
+        qk_norm="head" if "blk.0.attn_q_norm.weight" in file.kinds else "",
     )
-
-
-def gguf_tokenizer(file: GGUFFile) -> Tokenizer:
-    """Return the tokenizer in a file's metadata: byte-level BPE, its merges in order, its control tokens as special.
-
-    Raises:
-        ValueError: a missing entry, or another kind of tokenizer.
-    """
-    kind, cut = _entry(file, "tokenizer.ggml.model", str), _entry(file, "tokenizer.ggml.pre", str, "gpt-2")
-    for name, value, known in (("model", kind, ["gpt2"]), ("pre", cut, list(_SINGLE_DIGITS))):
-        if value not in known:
-            allowed = " and ".join(map(repr, known))
-            raise ValueError(f"{file.path} has tokenizer.ggml.{name} = {value!r}; this reader knows {allowed} only")
-    tokens, merges = (_entry(file, f"tokenizer.ggml.{name}", list) for name in ("tokens", "merges"))
-    pairs = [tuple(merge.split(" ", 1)) for merge in merges]
-    inner = tokenizers.Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, pairs))
-    digits = [pre_tokenizers.Digits(individual_digits=True)] if _SINGLE_DIGITS[cut] else []
-    inner.pre_tokenizer = pre_tokenizers.Sequence([*digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
-    inner.decoder = decoders.ByteLevel()
-    types = _entry(file, "tokenizer.ggml.token_type", list, [])
-    for token, its_type in zip(tokens, types, strict=False):
-        if its_type in (_CONTROL, _USER_DEFINED):
-            special = its_type == _CONTROL
-            inner.add_tokens([AddedToken(token, special=special, normalized=False)])
-    return Tokenizer(inner, eos_token=tokens[_entry(file, "tokenizer.ggml.eos_token_id", int)])
 
 
 def installed_smollm2() -> Path:
@@ -158,26 +159,35 @@ def installed_smollm2() -> Path:
     return files[0]
 
 
-def _entry(file: GGUFFile, key: str, kind: type, missing: Any = None) -> Any:
-    """An entry of the metadata, if it is of this kind; `missing`, unless None, stands for one that is not there."""
-    value = file.entry(key)
-    value = missing if value is None else value
-    if value is None:
-        raise ValueError(f"{file.path} lacks the entry {key}")
-    if not isinstance(value, kind):
-        raise ValueError(f"{file.path} has {key} = {str(value)[:40]}; it must be of type {kind.__name__}")
-    return value
+def _rope_scaling(file: GGUFFile, architecture: str, max_positions: int, head_dim: int) -> RopeScaling | None:
+    """How positions are stretched, as llama.cpp reads it: a factor without a type is linear."""
+    of = f"{architecture}.rope.scaling.{{}}".format
+    factor = entry(file, of("factor"), float, 0.0)
+    kind = entry(file, of("type"), str, "linear" if factor else "none")
+    factors = file.read(_FACTORS).tolist() if _FACTORS in file.kinds else None
+    if kind not in ("none", "linear", "yarn"):
+        raise ValueError(f"{file.path} has {of('type')} = {kind!r}; this engine reads 'none', 'linear' and 'yarn' only")
+    if kind != "none" and not 0 < factor < float("inf"):
+        raise ValueError(f"{file.path} has {of('type')} = {kind!r} and {of('factor')} = {factor}; it must be above 0")
+    if factors is not None:  # Llama 3.1: a factor for each pair, worked out by whoever wrote the file
+        if kind != "none" or len(factors) != head_dim // 2 or not all(0 < each < float("inf") for each in factors):
+            raise ValueError(f"{file.path}: {_FACTORS} must be {head_dim // 2} numbers above 0, and no other scaling")
+        both = tuple((name, tuple(factors)) for name in ("long_factor", "short_factor"))
+        return RopeScaling("longrope", max_positions, (("attention_factor", 1.0), *both), max_positions)
+    if kind == "none" or factor == 1.0:
+        return None
+    original = entry(file, of("original_context_length"), int, max_positions) or max_positions
+    return RopeScaling(kind, original, (("factor", factor),), max_positions)
 
 
-def _refuse_what_we_lack(file: GGUFFile, head_dim: int) -> None:
+def _refuse_what_we_lack(file: GGUFFile, architecture: str, head_dim: int) -> None:
     """A model that runs with a part silently left out is worse than one that does not load."""
-    fine = {
-        "rope.dimension_count": (head_dim, None),
-        "attention.value_length": (head_dim, None),
-        "rope.scaling.type": ("none", None),
-        "expert_count": (0, None),
-    }
-    for name, allowed in fine.items():
-        value = file.entry(f"llama.{name}")
-        if value not in allowed:
-            raise ValueError(f"{file.path} has llama.{name} = {value!r}; this engine reads {allowed[0]!r} only")
+    for name in ("rope.dimension_count", "attention.value_length"):
+        value = file.entry(f"{architecture}.{name}")
+        if value not in (head_dim, None):
+            raise ValueError(f"{file.path} has {architecture}.{name} = {value!r}; this engine reads {head_dim!r} only")
+    for key in file.keys:
+        name = key.removeprefix(f"{architecture}.")
+        if name != key and name not in _READ and (value := file.entry(key)):
+            allowed = "this engine does not know what that changes, and reads 0 only"
+            raise ValueError(f"{file.path} has {key} = {str(value)[:40]}; {allowed}")

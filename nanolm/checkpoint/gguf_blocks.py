@@ -4,7 +4,8 @@ A block is a few bytes that stand for 32 neighbours of a row. What differs from 
 codes, so that both arrive in one read; nibbles are laid out in halves, the low ones weights 0 … 15 and the high ones
 16 … 31; and Q4_1 has a smallest value too, so that the 16 codes cover a range that need not lie around zero.
 
-The library `gguf` reads the file's directory; the blocks are decoded here.
+The library `gguf` reads the file's directory. These three kinds of blocks are decoded here; all others that the library
+knows, such as the K-quants, whose blocks of 256 hold scales that are codes themselves, it decodes.
 Source: the format's description, https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, and ggml-common.h there.
 """
 
@@ -61,6 +62,7 @@ class GGUFFile:
     Attributes:
         path: where it lies.
         kinds: the block format of each tensor by name, "Q4_1" or "F32" and so on.
+        shapes: the shape of each, decoded.
 
     Raises:
         ModuleNotFoundError: the library `gguf` is not installed.
@@ -84,27 +86,49 @@ class GGUFFile:
             raise ValueError(f"{path} is not a GGUF file, or is cut short: {error}") from error
         self._tensors = {tensor.name: tensor for tensor in self._reader.tensors}
         self.kinds = {name: tensor.tensor_type.name for name, tensor in self._tensors.items()}
+        # GGUF counts the other way round: the numbers that lie side by side come first.
+        self.shapes = {name: tuple(int(n) for n in reversed(t.shape)) for name, t in self._tensors.items()}
 
     def entry(self, key: str) -> Any:
-        """Return an entry of the metadata as a number, string, bool or list; None where the file has none."""
+        """Return an entry of the metadata as a number, string, bool or list; None where the file has none.
+
+        Raises:
+            ValueError: its bytes are no value of the type that they claim.
+        """
         field = self._reader.get_field(key)
-        return None if field is None else field.contents()
+        try:
+            return None if field is None else field.contents()
+        except Exception as error:  # whatever its bytes led the library to do
+            raise ValueError(f"{self.path} has an entry {key} that cannot be read: {error}") from error
+
+    @property
+    def keys(self) -> list[str]:
+        """The names of the entries."""
+        return list(self._reader.fields)
 
     def read(self, name: str) -> Float[Tensor, "..."]:
         """Return a tensor's weights in float32.
 
         Raises:
             KeyError: no tensor of that name.
-            ValueError: its block format is not one of those that `decode_blocks` knows, F32 or F16.
+            ValueError: its block format is none of those that `decode_blocks` knows, F32, F16, nor one that the library
+                decodes.
         """
         if name not in self._tensors:
             raise KeyError(f"{name!r} is not in the file; it holds {', '.join(list(self._tensors)[:3])} and more")
-        kind = self.kinds[name]
-        if kind not in (*PLAIN_KINDS, *BLOCK_BYTES):
-            readable = ", ".join((*PLAIN_KINDS, *BLOCK_BYTES))
-            raise ValueError(f"{self.path}: {name} is stored as {kind}; {readable} can be read")
-        data = torch.from_numpy(np.array(self._tensors[name].data))
-        return data.float() if kind in PLAIN_KINDS else decode_blocks(data, kind)
+        kind, stored = self.kinds[name], self._tensors[name]
+        if kind in PLAIN_KINDS:
+            return torch.from_numpy(np.array(stored.data)).float()
+        if kind in BLOCK_BYTES:
+            return decode_blocks(torch.from_numpy(np.array(stored.data)), kind)
+        from gguf.quants import dequantize
+
+        try:
+            return torch.from_numpy(np.ascontiguousarray(dequantize(stored.data, stored.tensor_type))).float()
+        except (NotImplementedError, ValueError) as error:
+            raise ValueError(
+                f"{self.path}: {name} is stored as {kind}, which the library gguf cannot decode"
+            ) from error
 
     def read_blocks(self, name: str) -> UInt8[Tensor, "rows bytes"]:
         """Return a tensor of blocks as its bytes lie in the file.

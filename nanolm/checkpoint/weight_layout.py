@@ -5,17 +5,19 @@ in one, so reading joins them and writing parts them. What a layout does not kno
 are coded.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from ..budget.shapes import LatentAttention
 from ..config import ModelConfig
 from ..model.decoder import NanoLM
 
 Shape = tuple[int, ...]
 _STACKED = ("feedforward.gate_up.weight", "feedforward.down.weight")  # the experts' of a mixture: (E, out, in)
+_NO_HEAD = "head.weight"
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,16 @@ class WeightLayout:
         layer: the same for the tensors of a layer.
         prefix: what the file puts before a layer's names, with {} for its number.
         mixture: in place of a layer's "feedforward." tensors where there are experts; a {} is an expert's number.
+        norms: what the file calls the weights of the norms of queries and of keys.
+        ignored: ends of names of buffers, which follow from the configuration.
     """
 
     top: Mapping[str, list[str]]
     layer: Mapping[str, list[str]]
     prefix: str
     mixture: Mapping[str, list[str]] = field(default_factory=dict)
+    norms: tuple[str, str] = ("", "")
+    ignored: tuple[str, ...] = ()
 
     def shapes(self, config: ModelConfig) -> dict[str, Shape]:
         """Return the shape of every tensor that a file of this model holds, by the file's names."""
@@ -42,28 +48,39 @@ class WeightLayout:
         """Return the engine's state dict from a file's tensors; a tied head is left out.
 
         Raises:
-            ValueError: names missing or left over, or a shape that the configuration does not give.
+            ValueError: as `check`.
         """
-        shapes, head = self.shapes(config), f"{self.top['head'][0]}.weight"
-        left_over = set(tensors) - set(shapes)
+        self.check({name: tuple(tensor.shape) for name, tensor in tensors.items()}, config, source)
+        return dict(self.joined(tensors.__getitem__, config))
+
+    def joined(self, read: Callable[[str], Tensor], config: ModelConfig) -> Iterator[tuple[str, Tensor]]:
+        """Yield the engine's tensors one after the other, by its names, from a file's, each read when it is needed."""
+        for ours, parts in self.names(config):
+            rows = torch.cat([read(part) for part in parts]) if len(parts) > 1 else read(next(iter(parts)))
+            if _is_stacked(ours, config):
+                rows = rows.unflatten(0, (config.n_experts, -1))  # (E · out, in) to (E, out, in)
+            yield ours, rows
+
+    def check(self, shapes: Mapping[str, Shape], config: ModelConfig, source: str) -> None:
+        """Raise a ValueError unless a file has the tensors of the configuration, and no others, in these shapes.
+
+        It looks at no more names than the file has: a configuration may ask for a million layers.
+        """
+        due, missing = {}, []
+        for name, shape in self._due(config):
+            due[name] = shape
+            if name not in shapes:
+                missing.append(name)
+            if len(missing) > 3:
+                break
+        _refuse_names(source, "lacks", missing)
+        left_over = {name for name in shapes if name not in due and not name.endswith(self.ignored or ("\0",))}
         if config.tie_embeddings:
-            left_over -= {head}  # some writers store the tied matrix twice
-        for word, names in (("lacks", set(shapes) - set(tensors)), ("has the unknown", left_over)):
-            if names:
-                listed = ", ".join(sorted(names)[:3]) + (" and more" if len(names) > 3 else "")
-                raise ValueError(f"{source} {word} tensor{'s' if len(names) > 1 else ''} {listed}")
-        for name, shape in shapes.items():
-            if tuple(tensors[name].shape) != shape:
-                found = tuple(tensors[name].shape)
-                raise ValueError(f"{source}: {name} has shape {found}; the configuration makes it {shape}")
-        state = {
-            ours: torch.cat([tensors[part] for part in parts]) if len(parts) > 1 else tensors[next(iter(parts))]
-            for ours, parts in self.names(config)
-        }
-        for ours, rows in state.items():
-            if config.n_experts and ours.endswith(_STACKED):
-                state[ours] = rows.unflatten(0, (config.n_experts, -1))  # (E · out, in) to (E, out, in)
-        return state
+            left_over -= {f"{self.top['head'][0]}.weight"}  # some writers store the tied matrix twice
+        _refuse_names(source, "has the unknown", sorted(left_over))
+        for name, shape in due.items():
+            if shapes[name] != shape:
+                raise ValueError(f"{source}: {name} has shape {shapes[name]}; the configuration makes it {shape}")
 
     def part(self, model: NanoLM) -> dict[str, Tensor]:
         """Return a file's tensors from a model, the joined matrices parted by rows; a tied head is left out.
@@ -72,7 +89,7 @@ class WeightLayout:
             ValueError: a layer holds something else than weights, as those of a quantized model do.
         """
         names, state, tensors = list(self.names(model.config)), model.state_dict(), {}
-        strange = sorted({*state} - {ours for ours, _ in names} - {"head.weight"})
+        strange = sorted({*state} - {ours for ours, _ in names} - {_NO_HEAD})
         if strange:
             layer, _, what = strange[0].rpartition(".")
             raise ValueError(
@@ -84,25 +101,72 @@ class WeightLayout:
             tensors.update(zip(parts, rows.split([shape[0] for shape in parts.values()]), strict=True))
         return tensors
 
+    def _due(self, config: ModelConfig) -> Iterator[tuple[str, Shape]]:
+        for _, parts in self.names(config):
+            yield from parts.items()
+
     def names(self, config: ModelConfig) -> Iterator[tuple[str, dict[str, Shape]]]:
         """Yield the engine's name of every tensor, with the file's tensors that make it and their shapes."""
         shapes = _row_shapes(config)
-        named = [(ours, ours, parts) for ours, parts in self.top.items()]
-        for i in range(config.n_layers):
-            prefix, layer = self.prefix.format(i), self._layer(config.n_experts)
-            named += [(ours, f"layers.{i}.{ours}", [prefix + p for p in parts]) for ours, parts in layer.items()]
-        for kind, ours, parts in named:
+        for ours, parts in self.top.items():
             if not (ours == "head" and config.tie_embeddings):
-                yield f"{ours}.weight", dict(zip([f"{part}.weight" for part in parts], shapes[kind], strict=True))
+                yield f"{ours}.weight", dict(zip([f"{part}.weight" for part in parts], shapes[ours], strict=True))
+        for i in range(config.n_layers):
+            prefix = self.prefix.format(i)
+            for ours, parts in self._layer(config, i):
+                kind, sizes = f"layers.{i}.{ours}", shapes[_kind(ours, i, config)]
+                named = [prefix + part for part in parts]
+                if not _has_bias(ours, config):
+                    linear = ours == "attention.qkv" and bool(config.qk_norm or config.clip_qkv)
+                    kind += ".linear" if linear else ""
+                    yield f"{kind}.weight", dict(zip([f"{part}.weight" for part in named], sizes, strict=True))
+                    continue
+                yield f"{kind}.linear.weight", dict(zip([f"{part}.weight" for part in named], sizes, strict=True))
+                biases = dict(zip([f"{part}.bias" for part in named], [shape[:1] for shape in sizes], strict=True))
+                yield f"{kind}.bias", biases
+            if config.qk_norm:
+                H = config.head_dim
+                widths = (H, H) if config.qk_norm == "head" else (config.n_heads * H, config.n_kv_heads * H)
+                for letter, part, width in zip("qk", self.norms, widths, strict=True):
+                    yield f"layers.{i}.attention.qkv.{letter}_norm", {f"{prefix}{part}.weight": (width,)}
 
-    def _layer(self, n_experts: int) -> dict[str, list[str]]:
-        if not n_experts:
-            return dict(self.layer)
-        dense = {ours: parts for ours, parts in self.layer.items() if not ours.startswith("feedforward.")}
-        return dense | {
-            ours: [part.format(expert) for expert in range(n_experts if "{}" in parts[0] else 1) for part in parts]
-            for ours, parts in self.mixture.items()
-        }
+    def _layer(self, config: ModelConfig, i: int) -> Iterator[tuple[str, list[str]]]:
+        """The engine's names of one layer's tensors, and the file's that make them."""
+        is_mixture = config.n_experts and i not in config.dense_layers
+        for ours, parts in self.layer.items():
+            if not (is_mixture and ours.startswith("feedforward.")) and _is_there(ours, config):
+                yield ours, parts
+        for ours, parts in self.mixture.items() if is_mixture else ():
+            is_shared = ours.startswith("feedforward.shared")
+            if is_shared and not (config.shared_gate if ours.endswith("gate") else config.d_ff_shared):
+                continue
+            numbers = range(config.n_experts if "{}" in parts[0] else 1)
+            yield ours, [part.format(expert) for expert in numbers for part in parts]
+
+
+def _is_there(ours: str, config: ModelConfig) -> bool:
+    """Whether a layer has this tensor: queries of latent attention are made in one step, or through a latent vector."""
+    through = config.latent is not None and config.latent.q_latent_dim > 0
+    return ours != "attention.q" if through else not ours.startswith("attention.q.")
+
+
+def _is_stacked(ours: str, config: ModelConfig) -> bool:
+    return bool(config.n_experts) and ours.endswith(_STACKED) and int(ours.split(".")[1]) not in config.dense_layers
+
+
+def _has_bias(ours: str, config: ModelConfig) -> bool:
+    kinds = {"attention.qkv": config.qkv_bias, "attention.out": config.out_bias}
+    return kinds.get(ours, config.mlp_bias and ours in ("feedforward.gate_up", "feedforward.down"))
+
+
+def _kind(ours: str, i: int, config: ModelConfig) -> str:
+    return f"dense.{ours}" if i in config.dense_layers and ours.startswith("feedforward.") else ours
+
+
+def _refuse_names(source: str, word: str, names: Sequence[str]) -> None:
+    if names:
+        listed = ", ".join(sorted(names)[:3]) + (" and more" if len(names) > 3 else "")
+        raise ValueError(f"{source} {word} tensor{'s' if len(names) > 1 else ''} {listed}")
 
 
 def _row_shapes(config: ModelConfig) -> dict[str, list[Shape]]:
@@ -110,25 +174,25 @@ def _row_shapes(config: ModelConfig) -> dict[str, list[Shape]]:
     D, F, V = config.d_model, config.d_ff, config.vocab_size
     q, kv = config.n_heads * config.head_dim, config.n_kv_heads * config.head_dim
     copies = config.n_experts or 1  # of a feed-forward block
+    shared, dense = config.d_ff_shared, config.d_ff_dense
+    attention = {"attention.qkv": [(q, D), (kv, D), (kv, D)], "attention.out": [(D, q)]}
     return {
+        **(attention if config.latent is None else _latent_shapes(config, config.latent)),
         "embedding": [(V, D)], "norm": [(D,)], "head": [(V, D)],
         "attention_norm": [(D,)], "feedforward_norm": [(D,)],
-        "attention.qkv": [(q, D), (kv, D), (kv, D)], "attention.out": [(D, q)],
         "feedforward.gate_up": [(F, D), (F, D)] * copies, "feedforward.down": [(D, F)] * copies,
+        "dense.feedforward.gate_up": [(dense, D), (dense, D)], "dense.feedforward.down": [(D, dense)],
         "feedforward.router": [(config.n_experts, D)],
+        "feedforward.shared.gate_up": [(shared, D), (shared, D)], "feedforward.shared.down": [(D, shared)],
+        "feedforward.shared_gate": [(1, D)],
     }  # fmt: skip
 
 
-def build_model(
-    state: Mapping[str, Tensor], config: ModelConfig, device: torch.device | str, dtype: torch.dtype
-) -> NanoLM:
-    """Return the model of these weights, ready for inference; `state` is what `WeightLayout.join` returns."""
-    with torch.device("meta"):  # no memory, no random numbers: every weight comes from the file
-        model = NanoLM(config)
-    weights = {name: tensor.to(device, dtype) for name, tensor in state.items()}
-    if config.tie_embeddings:
-        weights["head.weight"] = weights["embedding.weight"]
-    model.load_state_dict(weights, assign=True)
-    if config.tie_embeddings:
-        model.head.weight = model.embedding.weight
-    return model.eval().requires_grad_(False)
+def _latent_shapes(config: ModelConfig, latent: LatentAttention) -> dict[str, list[Shape]]:
+    D, N, H = config.d_model, config.n_heads, config.head_dim
+    C, R, U, through = latent.kv_latent_dim, latent.rotary_dim, latent.value_dim, latent.q_latent_dim
+    return {
+        "attention.q": [(N * (H + R), D)], "attention.q.0": [(through, D)], "attention.q.1": [(through,)],
+        "attention.q.2": [(N * (H + R), through)], "attention.down": [(C + R, D)], "attention.norm": [(C,)],
+        "attention.up": [(N * (H + U), C)], "attention.out": [(D, N * U)],
+    }  # fmt: skip

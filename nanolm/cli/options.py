@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 if TYPE_CHECKING:
+    from ..machine.threads import Threads
     from ..model.decoder import NanoLM
     from ..speculative.drafts import PromptLookupDraft
     from ..text.tokenizer import Tokenizer
@@ -26,6 +27,11 @@ Gamma = Annotated[int, typer.Option(help="Tokens drafted a round, with --draft."
 Device = Annotated[str, typer.Option(help="cpu, cuda or mps.", rich_help_panel=MACHINE)]
 NumberType = Annotated[
     Literal["float32", "bfloat16", "float16"], typer.Option(help="Dtype to run in.", rich_help_panel=MACHINE)
+]
+
+WeightKind = Annotated[
+    Literal["float32", "bfloat16", "float16", "int8", "int4"] | None,
+    typer.Option("--weights", help="How weights are kept; as --dtype if left out.", rich_help_panel=MACHINE),
 ]
 
 
@@ -59,8 +65,12 @@ def one_line(exit_code: int) -> Iterator[None]:
         raise typer.Exit(exit_code) from None
 
 
-def load_model(name: str, device: str, dtype: str) -> "tuple[NanoLM, Tokenizer]":
-    """Return (model, tokenizer) of a shipped model or a folder; what is wrong ends the command with one line."""
+def load_model(name: str, device: str, dtype: str, weights: str | None = None) -> "tuple[NanoLM, Tokenizer]":
+    """Return (model, tokenizer) of a shipped model or a folder; what is wrong ends the command with one line.
+
+    Args:
+        weights: as for `load`.
+    """
     import torch
 
     from ..machine.device import require_device
@@ -70,7 +80,14 @@ def load_model(name: str, device: str, dtype: str) -> "tuple[NanoLM, Tokenizer]"
     with one_line(BAD_MODEL):
         from ..checkpoint.huggingface import load
 
-        return load(name, device, getattr(torch, dtype))
+        return load(name, device, getattr(torch, dtype), weights)
+
+
+def threads_of(model: "NanoLM", rows: int = 1) -> "Threads | None":
+    """Return what chooses the threads of a model's passes over so many rows; None where a GPU computes them."""
+    from ..machine.threads import Threads, decode_pass
+
+    return Threads(decode_pass(model, rows)) if model.device.type == "cpu" else None
 
 
 def load_draft(name: str, tokenizer: "Tokenizer", device: str, dtype: str) -> "NanoLM | PromptLookupDraft":

@@ -18,9 +18,11 @@ from .options import (
     Draft,
     Gamma,
     NumberType,
+    WeightKind,
     load_draft_model,
     load_model,
     one_line,
+    threads_of,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +50,10 @@ MaxBody = Annotated[int, typer.Option(help="Bytes of a request's body.", rich_he
 MaxSeconds = Annotated[float, typer.Option(help="For one request, its wait included.", rich_help_panel=_LIMITS)]
 Grace = Annotated[float, typer.Option(help="For requests under way, once told to stop.", rich_help_panel=_LIMITS)]
 CacheBytes = Annotated[int, typer.Option(help="Memory for keys and values.", rich_help_panel=MACHINE)]
-CacheKind = Annotated[Literal["float", "int8"], typer.Option("--cache", help="Its numbers.", rich_help_panel=MACHINE)]
+CacheKind = Annotated[
+    Literal["float", "int8", "float8"],
+    typer.Option("--kv", "--cache", help="Numbers in that memory.", rich_help_panel=MACHINE),
+]
 
 
 def serve(
@@ -66,6 +71,7 @@ def serve(
     gamma: Gamma = 4,
     device: Device = "cpu",
     dtype: NumberType = "float32",
+    weights: WeightKind = None,
     cache_bytes: CacheBytes = 2**28,
     cache: CacheKind = "float",
 ) -> None:
@@ -76,7 +82,7 @@ def serve(
     with one_line(NO_PORT):
         listener = web_server.listen(host, port)
     with listener:
-        loaded, tokenizer = load_model(model, device, dtype)
+        loaded, tokenizer = load_model(model, device, dtype, weights)
         guesser = _guesser(draft, tokenizer, device, dtype)
         with one_line(BAD_REQUEST):
             from ..engine.engine import Engine
@@ -84,7 +90,7 @@ def serve(
 
             memory = {"cache_bytes": cache_bytes, "cache_kind": cache}
             engine = Engine(loaded, max_running=max_running, draft=guesser, gamma=gamma, **memory)
-            thread = AsyncEngine(engine, max_waiting)
+            thread = AsyncEngine(engine, max_waiting, threads_of(loaded, rows=8))
         name = name or Path(model).resolve().name.removesuffix(".gguf")
         app = server.build_app(thread, tokenizer, name, limits)
         _say_where(name, host, listener.getsockname()[1])

@@ -1,7 +1,7 @@
 """The command `nanolm size`: does a model fit, how fast will it write, what limits it. Needs no torch."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -25,6 +25,16 @@ Config = Annotated[Path | None, typer.Option(help="Instead: a Hugging Face confi
 Attention = Annotated[
     str | None, typer.Option(help="As if it had mha, gqa or mqa; its own if left out.", rich_help_panel=_MODEL)
 ]
+# Bits of a weight or of a number in the cache, scales included where a group or a head has one.
+WEIGHT_BITS = {"float32": 32, "bfloat16": 16, "float16": 16, "int8": 8, "int4": 4.5}
+Weights = Annotated[
+    Literal["float32", "bfloat16", "float16", "int8", "int4"] | None,
+    typer.Option(help="Instead of bits: how weights are kept, as the engine keeps them.", rich_help_panel=_MODEL),
+]
+KV = Annotated[
+    Literal["float32", "bfloat16", "float16", "int8", "float8"] | None,
+    typer.Option("--kv", help="Instead of bits: how the cache is kept.", rich_help_panel=_MODEL),
+]
 WeightBits = Annotated[float, typer.Option(help="Bits of a weight.", rich_help_panel=_MODEL)]
 KVBits = Annotated[float, typer.Option(help="Bits of a number in the cache.", rich_help_panel=_MODEL)]
 Context = Annotated[int, typer.Option(help="Tokens in each sequence's cache.", rich_help_panel=_LOAD)]
@@ -42,6 +52,8 @@ def size(
     attention: Attention = None,
     weight_bits: WeightBits = 16,
     kv_bits: KVBits = 16,
+    weights: Weights = None,
+    kv: KV = None,
     context: Context = 8192,
     batch: Batch = 1,
     hardware: Machine = "h100",
@@ -51,6 +63,8 @@ def size(
     """Say what a model needs: memory for weights and caches, the batch that fits, tokens a second, what limits it."""
     try:
         shape, chip = _shape(preset, config), _hardware(hardware)
+        weight_bits = WEIGHT_BITS[weights] if weights else weight_bits
+        kv_bits = _kv_bits(kv, shape) if kv else kv_bits
         found = capacity(shape, chip, context, batch, weight_bits, kv_bits, attention, gpus, headroom)
     except (ValueError, OSError) as error:
         Console(stderr=True, soft_wrap=True).print(f"nanolm: {error}", markup=False, highlight=False)
@@ -107,6 +121,11 @@ def _shape(preset: str | None, config: Path | None) -> ModelShape:
     if name not in PRESET_NAMES:
         raise ValueError(f"preset is {preset!r}; it must be one of {', '.join(PRESET_NAMES)}")
     return PRESET_NAMES[name]
+
+
+def _kv_bits(kv: str, shape: ModelShape) -> float:
+    """Bits of a number in the cache; in int8 the numbers of a head share a scale of 16 bits."""
+    return 8 + 16 / shape.head_dim if kv == "int8" else 8 if kv == "float8" else WEIGHT_BITS[kv]
 
 
 def _hardware(name: str) -> Hardware:

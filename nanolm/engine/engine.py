@@ -51,8 +51,9 @@ class Engine(BlockingCalls):
             drafts gamma.
         reserve: share of the blocks that newcomers leave free for the answers of those who run, 0 to below 1.
         max_overtakes: how many short requests may go before one that waits (`admission`); 0: first come, first served.
-        windows: for each layer the positions that its queries see, None for all of them; as `HybridKVCache`. Blocks
-            behind a window are given back. There is no prefix cache then, nor a draft model; "prompt-lookup" goes.
+        windows: for each layer the positions that its queries see, None for all of them; as `HybridKVCache`. Left out,
+            they are those of the model's configuration. Blocks behind a window are given back. There is no prefix
+            cache then, nor a draft model; "prompt-lookup" goes.
         plain: compute with the functions that the lessons teach alone, request by request: slower, and the same.
         clock: returns seconds; for tests.
 
@@ -87,10 +88,13 @@ class Engine(BlockingCalls):
     ) -> None:
         if not 0 <= reserve < 1:
             raise ValueError(f"reserve is {reserve}; it is a share of the blocks, 0 or more and below 1")
+        windows = windows if windows is not None else model.config.windows or None
         groups = None if windows is None else LayerGroups(windows)
         models = [(model, groups)]
         if isinstance(draft, NanoLM):
             models.append((draft, None))
+            if draft.config.windows:
+                raise ValueError("draft is a model with windows; its layers would see more than they have learned to")
         if groups is not None and len(models) > 1:
             raise ValueError("draft is a model, and windows are given: its layers have no groups; try 'prompt-lookup'")
         if n_blocks is None:

@@ -6,6 +6,7 @@ from functools import partial
 from operator import index
 
 from .._require import require_count
+from ..config import ModelConfig
 from ..model.decoder import NanoLM, check_prompts
 from ..sampling.adjust import check_vocabulary
 from ..sampling.params import SamplingParams
@@ -122,6 +123,7 @@ class Intake:
         require_count(1, max_new_tokens=max_new_tokens)
         tokens = _token_ids(prompt)
         check_prompts([tokens], max_new_tokens, self.model.config)
+        check_steady(len(tokens) + max_new_tokens, self.model.config)
         if not isinstance(sampling, SamplingParams | None):
             raise ValueError(f"sampling is {sampling!r}; it must be SamplingParams, or None for greedy")
         if stop is not None and not callable(stop):
@@ -145,3 +147,13 @@ def _token_ids(prompt: Sequence[int]) -> list[int]:
         return [index(token) for token in prompt]
     except TypeError:
         raise ValueError(f"prompt is {prompt!r}; it must be a sequence of token ids, whole numbers") from None
+
+
+def check_steady(n_positions: int, config: ModelConfig) -> None:
+    """Raise a ValueError where a text gets so long that its angles would follow the longest text of a pass."""
+    if n_positions > config.steady_positions:
+        kind = config.rope_scaling and config.rope_scaling.kind
+        raise ValueError(
+            f"the prompt and max_new_tokens make {n_positions} positions; beyond {config.steady_positions} this "
+            f"model's angles follow the length of the text ({kind}), and so of whoever is served with it: use generate"
+        )

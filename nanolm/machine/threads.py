@@ -72,10 +72,10 @@ def choose_threads(
 
 
 class Threads:
-    """The choice of threads for one model: made at once, and again when passes have become slow.
+    """The choice of threads for one model: made before its first request, and again when passes have become slow.
 
     Attributes:
-        choice: the one that holds.
+        choice: the one that holds; None before `between_requests` was called.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Threads:
     ) -> None:
         self._run, self._clock, self._set = run, clock, set_threads
         self._most = torch.get_num_threads() if most is None else most
-        self.choice = self._choose()
+        self.choice: ThreadChoice | None = None
 
     def _choose(self) -> ThreadChoice:
         choice = choose_threads(self._run, self._most, clock=self._clock, set_threads=self._set)
@@ -95,10 +95,13 @@ class Threads:
         return choice
 
     def between_requests(self) -> None:
-        """Look whether a pass has become half as slow again as it was when the choice was made; if so, choose anew.
+        """Choose, the first time; later look whether a pass has become half as slow again, and if so choose anew.
 
-        Never in the middle of a text, and at most every ten seconds, for the price of two passes.
+        Call it in the thread that runs the model, never in the middle of a text. A look costs two passes, and there is
+        one at most every ten seconds.
         """
+        if self.choice is None:
+            self.choice = self._choose()
         if self._most == 1 or self._clock() - self._looked < _AGAIN_AFTER:
             return
         if min(self._timed(), self._timed()) > _SLOW * self.choice.seconds[self.choice.threads]:

@@ -1,6 +1,6 @@
 """NanoLM with latent attention in every layer: small enough to run and to compare, trained by nobody."""
 
-from ..attention.rope import RotaryTable
+from ..attention.rope_scaling import rotary_table
 from ..budget.shapes import LatentAttention
 from ..config import ModelConfig
 from ..model.decoder import NanoLM
@@ -23,7 +23,7 @@ class LatentLM(NanoLM):
         self.latent = latent
         for i, layer in enumerate(self.layers):
             layer.attention = MLA(config, latent, i)
-        self.rotary = RotaryTable(latent.rotary_dim, config.rope_theta)
+        self.rotary = rotary_table(latent.rotary_dim, config.rope_theta, config.rope_scaling)
         self._initialise()
 
     def new_cache(

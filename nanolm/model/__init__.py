@@ -26,6 +26,8 @@ _HOMES = {
     ],
     "feedforward": [
         "FeedForward",
+        "SharedMoE",
+        "feedforward_of",
     ],
     "grouped_moe": [
         "GroupedMoE",
@@ -49,6 +51,7 @@ _HOMES = {
         "model_bytes",
         "quantize_calibrated",
         "quantize_model",
+        "quantized_layer",
     ],
     "router_stats": [
         "RouterStats",
@@ -81,6 +84,8 @@ if TYPE_CHECKING:
     from .expert_layers import StackedLinear as StackedLinear
     from .expert_layers import separate_experts as separate_experts
     from .feedforward import FeedForward as FeedForward
+    from .feedforward import SharedMoE as SharedMoE
+    from .feedforward import feedforward_of as feedforward_of
     from .grouped_moe import GroupedMoE as GroupedMoE
     from .grouped_moe import MOST_EXPERTS as MOST_EXPERTS
     from .grouped_moe import check_offsets as check_offsets
@@ -96,6 +101,7 @@ if TYPE_CHECKING:
     from .quantize import model_bytes as model_bytes
     from .quantize import quantize_calibrated as quantize_calibrated
     from .quantize import quantize_model as quantize_model
+    from .quantize import quantized_layer as quantized_layer
     from .router_stats import RouterStats as RouterStats
     from .router_stats import watch_routers as watch_routers
     from .rows_linear import MultiplyRows as MultiplyRows

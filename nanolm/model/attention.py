@@ -7,6 +7,7 @@ from ..attention.dot_product import attend
 from ..attention.rope import Offset, apply_rope
 from ..cache.attending import AttendingCache
 from ..config import ModelConfig
+from ..layers.projections import linear, qkv_projection
 
 
 class Attention(nn.Module):
@@ -16,10 +17,8 @@ class Attention(nn.Module):
         super().__init__()
         self.layer, self.theta = layer, config.rope_theta
         self.n_heads, self.n_kv_heads, self.head_dim = config.n_heads, config.n_kv_heads, config.head_dim
-        rows = (config.n_heads + 2 * config.n_kv_heads) * config.head_dim
-        # One matrix for queries, keys and values: at batch 1 a pass is bound by the number of operations.
-        self.qkv = nn.Linear(config.d_model, rows, bias=False)
-        self.out = nn.Linear(config.n_heads * config.head_dim, config.d_model, bias=False)
+        self.qkv = qkv_projection(config)
+        self.out = linear(config.n_heads * config.head_dim, config.d_model, config.out_bias)
 
     def forward(
         self, x: Float[Tensor, "B T D"], cache: AttendingCache | None = None, offset: Offset = 0

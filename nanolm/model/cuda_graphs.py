@@ -51,8 +51,13 @@ class StaticDecoder:
             record: None means where the model is on a GPU.
 
         Raises:
-            ValueError: no batch size, or one below 1; record without a GPU.
+            ValueError: no batch size, or one below 1; record without a GPU; a model with windows, or one whose angles
+                follow the length of the text, for a recorded step does the same every time.
         """
+        if model.config.windows or model.config.steady_positions < model.config.max_positions:
+            raise ValueError(
+                "the model's steps depend on the length of the text (windows, scaled positions): run it as it is"
+            )
         if not batch_sizes:
             raise ValueError("batch_sizes is empty; give at least one")
         for size in batch_sizes:

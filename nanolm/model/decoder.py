@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ..attention.rope import Offset, RotaryTable, Rotation
+from ..attention.rope import Offset, Rotation
+from ..attention.rope_scaling import rotary_table
 from ..cache.attending import AttendingCache
 from ..cache.contiguous import KVCache
 from ..cache.kinds import CacheKind, cache_classes
@@ -18,9 +19,9 @@ from ..sampling.adjusted_stream import with_adjusted_logits
 from ..sampling.params import SamplingParams
 from ..sampling.rng import Rng
 from ..sampling.sampler import sample_next
+from ..window.windowed import WithoutPast, in_windows
 from .attention import Attention
-from .feedforward import FeedForward
-from .grouped_moe import GroupedMoE
+from .feedforward import feedforward_of
 from .norm import FastRMSNorm
 
 
@@ -32,7 +33,7 @@ class Layer(nn.Module):
         self.attention_norm = FastRMSNorm(config.d_model, config.norm_eps)
         self.attention = Attention(config, layer)
         self.feedforward_norm = FastRMSNorm(config.d_model, config.norm_eps)
-        self.feedforward = GroupedMoE(config) if config.n_experts else FeedForward(config)
+        self.feedforward = feedforward_of(config, layer)
 
     def forward(
         self, x: Float[Tensor, "B T D"], cache: AttendingCache | None, offset: Offset
@@ -57,7 +58,7 @@ class NanoLM(nn.Module):
         self.head = nn.Linear(config.d_model, config.vocab_size, bias=False)
         if config.tie_embeddings:
             self.head.weight = self.embedding.weight
-        self.rotary = RotaryTable(config.head_dim, config.rope_theta)
+        self.rotary = rotary_table(config.head_dim, config.rope_theta, config.rope_scaling)
         self._initialise()
 
     def _initialise(self) -> None:
@@ -90,6 +91,7 @@ class NanoLM(nn.Module):
         """
         classes = cache_classes(cache_kind)
         kind = classes.ragged if ragged else classes.equal
+        kind = in_windows(kind) if self.config.windows else kind
         return kind(self.config, batch_size, capacity, dtype=self.dtype, device=self.device)
 
     def new_paged_cache(self, n_blocks: int, block_size: int = 16, cache_kind: CacheKind = "float") -> PagedKVCache:
@@ -118,6 +120,8 @@ class NanoLM(nn.Module):
             ValueError: tokens that are not (B, T), or not as many rows as the cache has; last outside 1 … T.
         """
         check_pass(tokens, cache, last)
+        if cache is None and self.config.windows:
+            cache = WithoutPast(self.config.windows, *tokens.shape)
         x = self.embedding(tokens)  # (B, T, D)
         rotation = self._rotation(x, cache)  # looked up once: all layers turn by the same angles
         for layer in self.layers:
@@ -129,11 +133,16 @@ class NanoLM(nn.Module):
         return self.head(self.norm(x))
 
     def _rotation(self, x: Tensor, cache: AttendingCache | None) -> Rotation:
-        T = x.shape[1]
+        T, config = x.shape[1], self.config
         if cache is None:
             return self.rotary.rotation(0, T, T, x)
         offset = cache.offset
-        n_positions = offset + T if isinstance(offset, int) else cache.capacity
+        if isinstance(offset, int):
+            n_positions = offset + T
+        elif config.steady_positions < config.max_positions:  # angles follow the length: of the longest row, then
+            n_positions = getattr(cache, "length", cache.capacity - T) + T
+        else:
+            n_positions = cache.capacity
         return self.rotary.rotation(offset, T, n_positions, x)
 
     def generate(

@@ -5,17 +5,61 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..config import ModelConfig
+from ..layers.projections import linear
+from .grouped_moe import GroupedMoE
 
 
 class FeedForward(nn.Module):
-    """down(silu(gate(x)) · up(x)), with gate and up in one matrix so that x is multiplied once."""
+    """down(silu(gate(x)) · up(x)), with gate and up in one matrix so that x is multiplied once.
 
-    def __init__(self, config: ModelConfig) -> None:
+    Args:
+        width: F; the configuration's if left out.
+    """
+
+    def __init__(self, config: ModelConfig, width: int | None = None) -> None:
         super().__init__()
-        self.gate_up = nn.Linear(config.d_model, 2 * config.d_ff, bias=False)
-        self.down = nn.Linear(config.d_ff, config.d_model, bias=False)
+        width = width or config.d_ff
+        self.gate_up = linear(config.d_model, 2 * width, config.mlp_bias)
+        self.down = linear(width, config.d_model, config.mlp_bias)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """Return the feed-forward output, each position on its own."""
         gate, up = self.gate_up(x).chunk(2, dim=-1)
         return self.down(F.silu(gate) * up)
+
+
+class SharedMoE(GroupedMoE):
+    """A mixture whose shares need not add up to 1, and that may have an expert that every token goes through.
+
+    The softmax over the chosen experts, which `route` gives, is that over all experts divided by what the chosen have
+    of it together. So their weighted sum, times that, is the sum under the softmax over all (Dai 2024, "DeepSeekMoE").
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.normalize, self.scale = config.normalize_shares, config.routed_scale
+        self.shared = FeedForward(config, config.d_ff_shared) if config.d_ff_shared else None
+        self.shared_gate = nn.Linear(config.d_model, 1, bias=False) if config.shared_gate else None
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """Return the feed-forward output, each position on its own."""
+        y = super().forward(x)
+        if not self.normalize:
+            # Not self.router(x): whoever watches the router would see every choice twice.
+            shares = F.linear(x, self.router.weight).float().softmax(dim=-1)
+            y = y * shares.topk(self.experts_per_token, dim=-1).values.sum(dim=-1, keepdim=True).to(y.dtype)
+        y = y if self.scale == 1 else y * self.scale
+        if self.shared is None:
+            return y
+        always = self.shared(x)
+        return y + (always if self.shared_gate is None else always * self.shared_gate(x).sigmoid())
+
+
+def feedforward_of(config: ModelConfig, layer: int) -> nn.Module:
+    """Return a layer's feed-forward part: one block, or a mixture."""
+    if layer in config.dense_layers:
+        return FeedForward(config, config.d_ff_dense)
+    if not config.n_experts:
+        return FeedForward(config)
+    special = config.d_ff_shared or not config.normalize_shares or config.routed_scale != 1
+    return SharedMoE(config) if special else GroupedMoE(config)

@@ -23,10 +23,10 @@ def linear_layers(model: nn.Module, head: bool = False) -> dict[str, nn.Linear]:
 
     Four a layer (attention.qkv, attention.out, feedforward.gate_up, feedforward.down), and "head" if asked for. Of a
     mixture whose experts are apart (`separate_experts`), feedforward.gate_up.0 and so on, one an expert. A router is
-    none of them: it is small, and an error in it sends a token to another expert.
+    none of them: it is small, and an error in it sends a token to another expert. Nor is the gate of a shared expert.
     """
     layers = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
-    kept = ("router",) if head else ("router", "head")
+    kept = ("router", "shared_gate") if head else ("router", "shared_gate", "head")
     return {name: layer for name, layer in layers.items() if name.rsplit(".", 1)[-1] not in kept}
 
 
@@ -67,14 +67,23 @@ def quantize_model(
     tied = model.head.weight is model.embedding.weight
     for name, linear in layers.items():
         layer = make(name, linear) if make else QuantizedLinear.from_linear(linear, bits, group_size, per_tensor)
-        if kernels and Int4Linear.takes(layer) and not layer.read_as_it_is:
-            layer = Int4Linear(layer)
-        elif isinstance(layer, QuantizedLinear):
-            layer.fast = kernels
-        model.set_submodule(name, layer)
+        model.set_submodule(name, _for_running(layer, kernels))
     if tied and isinstance(model.head, QuantizedLinear):
         model.set_submodule("embedding", PackedEmbedding(model.head, model.dtype))
     return model
+
+
+def quantized_layer(linear: nn.Linear, bits: int, group_size: int | None = None) -> nn.Module:
+    """Return one linear layer as codes, as `quantize_model` makes it by plain rounding, with kernels."""
+    return _for_running(QuantizedLinear.from_linear(linear, bits, group_size), True)
+
+
+def _for_running(layer: nn.Module, kernels: bool) -> nn.Module:
+    if kernels and Int4Linear.takes(layer) and not layer.read_as_it_is:
+        return Int4Linear(layer)
+    if isinstance(layer, QuantizedLinear):
+        layer.fast = kernels
+    return layer
 
 
 def model_bytes(model: nn.Module) -> int:

@@ -53,7 +53,8 @@ def shrunken_scales(
     is the least ‖X(W - Ŵ)ᵀ‖ with this group's columns and inputs alone, the larger scale among equals.
 
     Args:
-        scale_dtype: scales are rounded to this dtype before they are compared; None keeps that of absmax_scales.
+        scale_dtype: scales are rounded to this dtype before they are compared, and come in it; None keeps that of
+            absmax_scales.
 
     Raises:
         ValueError: what `quantize` refuses, or inputs that are not (n, D).
@@ -62,9 +63,10 @@ def shrunken_scales(
     groups = split_groups(weights, group_size)  # (out, G, size)
     X = inputs.double().unflatten(-1, groups.shape[1:]).transpose(0, 1)  # (G, n, size)
     M, full = X.transpose(1, 2) @ X, absmax_scales(groups, bits)
-    best, least = full, torch.full(full.shape[:2], torch.inf, dtype=torch.float64, device=full.device)
+    dtype = scale_dtype or full.dtype
+    best, least = full.to(dtype), torch.full(full.shape[:2], torch.inf, dtype=torch.float64, device=full.device)
     for step in range(SHRINK_STEPS, SHRINK_STEPS // 2 - 1, -1):
-        scales = (full * (step / SHRINK_STEPS)).to(scale_dtype or full.dtype)
+        scales = (full * (step / SHRINK_STEPS)).to(dtype)
         E = round_to_codes(groups, scales, bits).double() * scales.double() - groups.double()
         error = torch.einsum("ogi,gij,ogj->og", E, M, E)
         best = torch.where((error < least)[..., None], scales, best)

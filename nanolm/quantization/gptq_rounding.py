@@ -21,6 +21,8 @@ def output_error(
 ) -> float:
     """Return how far the layer's outputs move, relative to their size: ‖X(W - Ŵ)ᵀ‖ / ‖XWᵀ‖ on these inputs X.
 
+    ‖·‖ is the square root of the sum of squares over all numbers. Everything is taken in float64.
+
     Raises:
         ValueError: the outputs XWᵀ are all zero.
     """

@@ -26,6 +26,9 @@ def greedy_pick_with_summation_order(terms: Sequence[Sequence[float]], order: Se
 
     `terms[token]` are the products that add up to the token's logit. The same terms in another order can pick
     another token: that is all it takes for temperature 0 to give two texts. Equal logits go to the lower id.
+
+    Raises:
+        ValueError: order is not a permutation of 0 … the number of a token's terms - 1.
     """
     scores = [float32_sum(row, order) for row in terms]
     return max(range(len(scores)), key=lambda token: (scores[token], -token))

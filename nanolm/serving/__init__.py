@@ -13,8 +13,6 @@ _HOMES = {
     ],
     "async_engine": [
         "AsyncEngine",
-        "Busy",
-        "NotServing",
         "log",
     ],
     "choices": [
@@ -51,6 +49,8 @@ _HOMES = {
         "PrometheusCounters",
     ],
     "request_group": [
+        "Busy",
+        "NotServing",
         "RequestGroup",
     ],
     "uvicorn_server": [
@@ -65,8 +65,6 @@ if TYPE_CHECKING:
     from .app import Limits as Limits
     from .app import build_app as build_app
     from .async_engine import AsyncEngine as AsyncEngine
-    from .async_engine import Busy as Busy
-    from .async_engine import NotServing as NotServing
     from .async_engine import log as log
     from .choices import Choices as Choices
     from .disconnect import EventStream as EventStream
@@ -91,6 +89,8 @@ if TYPE_CHECKING:
     from .openai_response import model_list as model_list
     from .openai_response import usage as usage
     from .prometheus import PrometheusCounters as PrometheusCounters
+    from .request_group import Busy as Busy
+    from .request_group import NotServing as NotServing
     from .request_group import RequestGroup as RequestGroup
     from .uvicorn_server import WebServer as WebServer
     from .uvicorn_server import listen as listen

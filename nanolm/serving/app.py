@@ -23,12 +23,12 @@ from .._require import require_count, require_not_negative, require_positive
 from ..text.chat import chat_template
 from ..text.tokenizer import Tokenizer
 from . import openai_request
-from .async_engine import AsyncEngine, Busy, NotServing
+from .async_engine import AsyncEngine
 from .choices import Choices
 from .disconnect import EventStream, unless_gone
 from .openai_request import ChatBody, CompletionBody, Refusal, parse
 from .openai_response import DONE, AnswerFormat, event, model_list, usage
-from .request_group import RequestGroup
+from .request_group import Busy, NotServing, RequestGroup
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Api:
             raise Refusal(404, why, "model", "model_not_found")
         prompt = await self._prompt(asked)
         end_tokens, stops = self.ends[kind]
-        answers = Choices(asked, self.tokenizer, end_tokens, [*asked.stops, *stops])
+        answers = Choices(asked, self.tokenizer, end_tokens, [*asked.stops, *stops], prompt)
         group = await self._submit(asked, prompt, answers)
         form = AnswerFormat(self.name, kind is ChatBody, asked.include_usage)
         if asked.stream:

@@ -16,18 +16,11 @@ from typing import Any
 
 from ..engine.engine import Engine
 from ..engine.request import Output
+from ..machine.threads import Threads
 from .prometheus import PrometheusCounters
-from .request_group import RequestGroup
+from .request_group import Busy, NotServing, RequestGroup
 
 log = logging.getLogger("nanolm")
-
-
-class Busy(Exception):
-    """As many requests wait as may; the same one can be taken later."""
-
-
-class NotServing(Exception):
-    """No request is taken: the thread is shutting down, or its engine is broken."""
 
 
 class AsyncEngine:
@@ -36,14 +29,16 @@ class AsyncEngine:
     Args:
         engine: nobody else may use it between `start` and `close`.
         max_waiting: requests that may wait, beyond those that the engine runs at a time.
+        threads: chooses, in the engine's thread and while it has nothing to do, how many threads a pass gets.
 
     Attributes:
         counters: what has been served.
         state: "new", "serving", "draining" or "broken"; "closed" in the end.
     """
 
-    def __init__(self, engine: Engine, max_waiting: int = 64) -> None:
+    def __init__(self, engine: Engine, max_waiting: int = 64, threads: Threads | None = None) -> None:
         self.engine, self.counters, self.state = engine, PrometheusCounters(), "new"
+        self.threads = threads
         self.max_open = engine.scheduler.max_running + max_waiting
         self._open: set[RequestGroup] = set()
         self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -69,6 +64,8 @@ class AsyncEngine:
         }
         if (prefix := scheduler.prefix) is not None:
             found |= {"blocks_evictable": prefix.n_evictable, "prefix_hit_rate": prefix.statistics.hit_rate}
+        if self.threads and self.threads.choice:
+            found["threads"] = self.threads.choice.threads
         if control is not None:
             found |= {"speculating": int(control.is_on), "speculation_gain": control.gain}
         return found
@@ -176,6 +173,8 @@ class AsyncEngine:
         """Carry out the commands there are; without work, sleep until there is one."""
         with suppress(queue.Empty):
             if not self.engine.has_work:
+                if self.threads:
+                    self.threads.between_requests()
                 self._commands.get()()
             while True:
                 self._commands.get_nowait()()

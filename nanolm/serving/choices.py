@@ -16,13 +16,21 @@ class Choices:
     Args:
         end_tokens: ids that end an answer and are no part of it.
         stops: strings that do, those that were asked for among them.
+        prompt: the tokens that all of them follow.
 
     Attributes:
         reasons: why each has ended, "stop" or "length"; None while it goes on.
     """
 
-    def __init__(self, asked: Request, tokenizer: Tokenizer, end_tokens: Sequence[int], stops: Sequence[str]) -> None:
-        new = partial(IncrementalDetokenizer, tokenizer, end_tokens, stops, skip_space=isinstance(asked, ChatBody))
+    def __init__(
+        self,
+        asked: Request,
+        tokenizer: Tokenizer,
+        end_tokens: Sequence[int],
+        stops: Sequence[str],
+        prompt: Sequence[int] = (),
+    ) -> None:
+        new = partial(IncrementalDetokenizer, tokenizer, end_tokens, stops, isinstance(asked, ChatBody), prompt)
         self._streams = [new() for _ in range(asked.n_choices)]
         # The engine's thread searches for the stop strings too, with streams of its own: so a request ends with the
         # very token that completes one, and no pass is spent on what nobody will see.

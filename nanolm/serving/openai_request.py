@@ -184,7 +184,10 @@ class ChatBody(Request):
 
     def prompt_ids(self, config: ModelConfig, tokenizer: Tokenizer) -> list[int]:
         """Return the tokens of the conversation behind the start token, as the model's own template has it."""
-        return after_start(chat_prompt([(message.role, message.text) for message in self.messages], tokenizer), config)
+        try:
+            return chat_prompt([(message.role, message.text) for message in self.messages], tokenizer, config)
+        except ValueError as error:
+            raise Refusal(400, str(error), self.text_param) from None
 
     def max_new_tokens(self, room: int) -> int:
         """Return how many tokens to write at most: as many as there is room for unless said otherwise."""

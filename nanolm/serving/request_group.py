@@ -7,6 +7,14 @@ from typing import Any
 from ..engine.request import Output
 
 
+class Busy(Exception):
+    """As many requests wait as may; the same one can be taken later."""
+
+
+class NotServing(Exception):
+    """No request is taken: the thread is shutting down, or its engine is broken."""
+
+
 class RequestGroup:
     """Requests that belong together, from `submit` to their end. It is the loop's, but for `ids`.
 

@@ -48,7 +48,7 @@ def accept_or_resample(
         target_probs: p, (V,).
         draft_probs: q, the distribution that draft_token was drawn from, (V,).
         draft_token: x, a token id with q(x) > 0.
-        rng: `bernoulli` decides about keeping, `categorical` draws from the residual.
+        rng: where every chance comes from: `bernoulli` whether to keep, `categorical` which token of the residual.
 
     Raises:
         ValueError: probabilities that are negative, NaN or do not sum to 1; shapes that differ; q(x) = 0.

@@ -42,6 +42,9 @@ def best_gamma(alpha: float, draft_cost: float, max_gamma: int = 32) -> int:
     """Return the γ from 0 to max_gamma with the largest speculative_speedup, the smallest among equals.
 
     0 means: do not speculate.
+
+    Raises:
+        ValueError: alpha outside 0 … 1, draft_cost below 0, or max_gamma negative.
     """
     check_alpha_gamma(alpha, max_gamma)
     return max(range(max_gamma + 1), key=lambda gamma: (speculative_speedup(alpha, gamma, draft_cost), -gamma))

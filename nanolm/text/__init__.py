@@ -10,7 +10,6 @@ _HOMES = {
         "CHATML_MARKERS",
         "ChatML",
         "ChatTemplate",
-        "Message",
         "PlainText",
         "ROLES",
         "chat_prompt",
@@ -22,6 +21,10 @@ _HOMES = {
         "IncrementalDetokenizer",
         "after_start",
     ],
+    "rendered_chat": [
+        "Message",
+        "RenderedChat",
+    ],
     "tokenizer": [
         "Tokenizer",
     ],
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
     from .chat import CHATML_MARKERS as CHATML_MARKERS
     from .chat import ChatML as ChatML
     from .chat import ChatTemplate as ChatTemplate
-    from .chat import Message as Message
     from .chat import PlainText as PlainText
     from .chat import ROLES as ROLES
     from .chat import chat_prompt as chat_prompt
@@ -41,4 +43,6 @@ if TYPE_CHECKING:
     from .chat import last_tokens as last_tokens
     from .detokenizer import IncrementalDetokenizer as IncrementalDetokenizer
     from .detokenizer import after_start as after_start
+    from .rendered_chat import Message as Message
+    from .rendered_chat import RenderedChat as RenderedChat
     from .tokenizer import Tokenizer as Tokenizer

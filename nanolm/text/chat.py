@@ -1,20 +1,22 @@
 """How a conversation becomes a prompt, and where the answer to it ends.
 
 A model continues text. It answers if the text is laid out as conversations were in its training: that layout is its
-template, and a model read under another one's answers badly without any error. Two are here: ChatML, for models whose
-vocabulary has its two markers, and plain text, for the shipped models.
+template, and a model read under another one's answers badly without any error. Its files have it as a program
+(`rendered_chat`). For those without one there are two layouts: ChatML where the vocabulary has its two markers, and
+plain text, for the shipped models.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from ..config import ModelConfig
+from .detokenizer import after_start
+from .rendered_chat import Message, RenderedChat
 from .tokenizer import Tokenizer
 
 ROLES = ("system", "developer", "user", "assistant")
 CHATML_MARKERS = ("<|im_start|>", "<|im_end|>")
-
-Message = tuple[str, str]  # (role, content)
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class ChatML:
     Markers that a content spells out are text, not markers: a user cannot end their own message and speak as system.
 
     Attributes:
-        system: the system's message of a conversation that has none.
+        system: the system's message of a conversation that has none; empty: none.
         stops: strings that end an answer and are no part of it; here the end is a token, which is no text.
     """
 
@@ -34,7 +36,7 @@ class ChatML:
     def prompt(self, messages: Sequence[Message], tokenizer: Tokenizer) -> list[int]:
         """Return the tokens up to where the answer begins; without a system's message in front, `system` is it."""
         named = [("system" if role == "developer" else role, content) for role, content in messages]
-        if named[0][0] != "system":
+        if self.system and named[0][0] != "system":
             named.insert(0, ("system", self.system))
         start, end = _markers(tokenizer)
         text = partial(tokenizer.encode, special_tokens=False)
@@ -77,13 +79,19 @@ class PlainText:
         return ()
 
 
-ChatTemplate = ChatML | PlainText
+ChatTemplate = RenderedChat | ChatML | PlainText
 
 
 def chat_template(tokenizer: Tokenizer) -> ChatTemplate:
-    """Return the template of the models that this tokenizer belongs to: ChatML if it has the markers, or plain text."""
+    """Return the template of the models that this tokenizer belongs to.
+
+    That is the one in their files; without it ChatML if the vocabulary has the markers (and no system's message, which
+    nobody knows), or plain text.
+    """
+    if tokenizer.chat is not None:
+        return RenderedChat(tokenizer.chat, tokenizer.special)
     has_markers = all(tokenizer.inner.token_to_id(marker) is not None for marker in CHATML_MARKERS)
-    return ChatML() if has_markers else PlainText()
+    return ChatML(system="") if has_markers else PlainText()
 
 
 def _markers(tokenizer: Tokenizer) -> tuple[int, int]:
@@ -105,18 +113,22 @@ def last_tokens(tokenizer: Tokenizer) -> tuple[int, ...]:
     return (*template.end_tokens(tokenizer), *holding)
 
 
-def chat_prompt(messages: Sequence[Message], tokenizer: Tokenizer) -> list[int]:
-    """Return the token ids of a conversation, up to where the model's answer begins; no start token, as `encode`.
+def chat_prompt(messages: Sequence[Message], tokenizer: Tokenizer, config: ModelConfig | None = None) -> list[int]:
+    """Return the token ids of a conversation, up to where the model's answer begins.
 
     Args:
         messages: (role, content) in order, as `check_messages` wants them.
         tokenizer: the model's own; it tells which template the model knows.
+        config: the model's: the prompt is then whole, its start token where the model has one. A template in Jinja
+            says itself where that is, so it is as transformers' `apply_chat_template` makes it, with or without.
 
     Raises:
-        ValueError: no messages, an unknown role, or a last message that is not the user's.
+        ValueError: no messages, an unknown role, or a last message that is not the user's; a template that refuses.
     """
     check_messages(messages)
-    return chat_template(tokenizer).prompt(messages, tokenizer)
+    template = chat_template(tokenizer)
+    ids = template.prompt(messages, tokenizer)
+    return ids if config is None or isinstance(template, RenderedChat) else after_start(ids, config)
 
 
 def check_messages(messages: Sequence[Message]) -> None:

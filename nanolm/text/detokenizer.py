@@ -26,6 +26,7 @@ class IncrementalDetokenizer:
         end_tokens: ids that are no part of the text.
         stops: strings that end the text and are never shown, none of them empty.
         skip_space: leave out spaces at the very beginning.
+        after: the prompt's tokens, as for `Tokenizer.decoder`: the space between it and the answer is the answer's.
 
     Attributes:
         n_tokens: tokens given so far, none after the one that completed a stop string.
@@ -38,8 +39,9 @@ class IncrementalDetokenizer:
         end_tokens: Sequence[int] = (),
         stops: Sequence[str] = (),
         skip_space: bool = False,
+        after: Sequence[int] = (),
     ) -> None:
-        self._decode, self._end_tokens, self._stops = tokenizer.decoder(), end_tokens, stops
+        self._decode, self._end_tokens, self._stops = tokenizer.decoder(after), end_tokens, stops
         self._held, self._skip_space = "", skip_space
         self.n_tokens, self.stopped = 0, False
 

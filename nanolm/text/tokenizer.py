@@ -1,11 +1,13 @@
 """Text to token ids and back: the `tokenizers` library, with the few calls the course needs."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
 import tokenizers
-from tokenizers.decoders import DecodeStream
+
+_CONTEXT = 6  # tokens of a prompt that are decoded with what follows it
+_MOST_HELD = 16  # tokens that wait to become a character: what is none by then never will be
 
 
 class Tokenizer:
@@ -15,10 +17,18 @@ class Tokenizer:
         inner: the library's object, for anything not offered here.
         vocab_size: number of token ids.
         eos_id: id of the end-of-text token, None if the vocabulary has none.
+        chat: the model's own chat template in Jinja, as its files have it; None without one.
+        special: what a template may call special tokens, such as "bos_token", and their texts.
     """
 
-    def __init__(self, inner: tokenizers.Tokenizer, eos_token: str = "<|endoftext|>") -> None:
-        self.inner = inner
+    def __init__(
+        self,
+        inner: tokenizers.Tokenizer,
+        eos_token: str = "<|endoftext|>",
+        chat: str | None = None,
+        special: Mapping[str, str] | None = None,
+    ) -> None:
+        self.inner, self.chat, self.special = inner, chat, dict(special or {})
         self.vocab_size = inner.get_vocab_size()
         self.eos_id = inner.token_to_id(eos_token)
 
@@ -58,21 +68,57 @@ class Tokenizer:
         """Return the text of the token ids; bytes that are no UTF-8 come back as the replacement character."""
         return self.inner.decode(list(ids), skip_special_tokens=skip_special_tokens)
 
-    def decode_stream(self, ids: Iterable[int]) -> Iterator[str]:
+    @cached_property
+    def special_texts(self) -> list[str]:
+        """How the special tokens are spelled."""
+        return [token.content for token in self.inner.get_added_tokens_decoder().values() if token.special]
+
+    @cached_property
+    def added_texts(self) -> list[str]:
+        """How the tokens are spelled that were added to the vocabulary, special or not: no text is cut across them."""
+        return [token.content for token in self.inner.get_added_tokens_decoder().values()]
+
+    def start_tokens(self) -> list[int]:
+        """Return the tokens that the tokenizer itself puts before a text: its start token, or none."""
+        with_special, without = (self.inner.encode("a", add_special_tokens=each).ids for each in (True, False))
+        return with_special[: with_special.index(without[0])] if without and without[0] in with_special else []
+
+    def decode_stream(self, ids: Iterable[int], after: Sequence[int] = ()) -> Iterator[str]:
         """Yield text as soon as it is complete: a character whose bytes span two tokens waits for the second.
 
         One whose last bytes never come is left out.
+
+        Args:
+            after: the tokens before these, as for `decoder`.
         """
-        step = self.decoder()
+        step = self.decoder(after)
         yield from filter(None, map(step, ids))
 
-    def decoder(self) -> Callable[[int], str]:
+    def decoder(self, after: Sequence[int] = ()) -> Callable[[int], str]:
         """Return a function that is handed one text's tokens, one a call, and returns the text that each completes.
 
         The push side of `decode_stream`, for tokens that come from elsewhere. Special tokens are no text.
+
+        Args:
+            after: the tokens before these, the prompt. They are not returned; but a tokenizer that marks the beginning
+                of a text (SentencePiece) drops the space of a word that stands there.
         """
-        stream = DecodeStream(skip_special_tokens=True)
-        return lambda token: stream.step(self.inner, token) or ""
+        # Not DecodeStream: it fails where a byte that is no character of its own changes what comes before it.
+        held = [token for token in list(after)[-_CONTEXT:] if 0 <= token < self.vocab_size]
+        shown, n_shown = self.decode(held, skip_special_tokens=True), len(held)
+
+        def step(token: int) -> str:
+            nonlocal held, shown, n_shown
+            held.append(token)
+            text = self.decode(held, skip_special_tokens=True)
+            is_incomplete = text.endswith("\ufffd") and len(held) - n_shown < _MOST_HELD
+            if is_incomplete or len(text) <= len(shown):
+                return ""
+            new, held = text[len(shown) :], held[n_shown:]
+            shown, n_shown = self.decode(held, skip_special_tokens=True), len(held)
+            return new
+
+        return step
 
     def save(self, path: Path | str) -> None:
         """Write the tokenizer.json."""

@@ -30,6 +30,11 @@ _HOMES = {
     "ring": [
         "WindowKVCache",
     ],
+    "windowed": [
+        "Cache",
+        "WithoutPast",
+        "in_windows",
+    ],
 }
 __getattr__, __dir__ = lazy(__name__, _HOMES)
 
@@ -46,3 +51,6 @@ if TYPE_CHECKING:
     from .layer_groups import require_windows as require_windows
     from .masks import sliding_window_mask as sliding_window_mask
     from .ring import WindowKVCache as WindowKVCache
+    from .windowed import Cache as Cache
+    from .windowed import WithoutPast as WithoutPast
+    from .windowed import in_windows as in_windows

@@ -1,7 +1,5 @@
 """The tensors behind block tables for groups of layers."""
 
-from dataclasses import replace
-
 import torch
 
 from ..cache.kinds import CacheKind, cache_classes
@@ -34,4 +32,4 @@ def grouped_paged_cache(
     """
     if len(groups.places) != config.n_layers:
         raise ValueError(f"groups has {len(groups.places)} layers; the model has {config.n_layers}")
-    return cache_classes(cache_kind).paged(replace(config, n_layers=groups.size), n_blocks, block_size, dtype, device)
+    return cache_classes(cache_kind).paged(config.with_layers(groups.size), n_blocks, block_size, dtype, device)

@@ -1,7 +1,6 @@
 """A cache whose layers differ: some keep the whole text, some a window of it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -31,7 +30,7 @@ class HybridKVCache(KVCache):
     ) -> None:
         if len(windows) != config.n_layers:
             raise ValueError(f"windows has {len(windows)} entries; there must be one a layer, {config.n_layers}")
-        one_layer = replace(config, n_layers=1)
+        one_layer = config.with_layers(1)
         self.windows, self.batch_size = list(windows), batch_size
         self.layers = [
             KVCache(one_layer, batch_size, capacity, dtype, device)

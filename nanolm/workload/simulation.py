@@ -73,7 +73,7 @@ class ServingRun:
 
     @property
     def latencies(self) -> tuple[int, ...]:
-        """For each request the steps from its arrival to its end: those it waited and those it needed."""
+        """For each request the steps from its arrival to its end: all those in which it waited or worked."""
         return tuple(end - arrival for end, arrival in zip(self.finished_at, self.arrivals, strict=True))
 
     @property

@@ -97,6 +97,16 @@ def test_merge_across_any_ranges_is_one_softmax(impl, sizes, seed):
 
 
 @pytest.mark.exercise("merge_across")
+@pytest.mark.parametrize("without", [0, 1, 2])
+def test_merge_across_takes_part_without_a_key_too(impl, without):
+    states = [state_of(row(0), row(3)) for _ in range(3)]
+    states[without] = SoftmaxState.empty(row(0))
+    for rank, state in enumerate(merged(impl, states).results):
+        found = (state.total.item(), state.weighted.item())
+        assert found == (2, 6), f"process {without} has met no key, the others one each; process {rank} found {found}"
+
+
+@pytest.mark.exercise("merge_across")
 def test_merge_across_of_processes_without_a_key_gives_0(impl):
     for state in merged(impl, [SoftmaxState.empty(row(0, 0)) for _ in range(3)]).results:
         assert state.result().tolist() == [[0, 0]], "no process has met a key: the result is 0, not NaN"

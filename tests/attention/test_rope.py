@@ -46,6 +46,12 @@ def mistakes(x, positions, theta=10_000.0):
         CUT_AND_JOINED: rotate(x[..., interleaved], positions, theta),
         JOINED_AND_CUT: rotate(x, positions, theta)[..., back],
         "theta was ignored: 10,000 is only its default": rotate(x, positions, 10_000.0),
+        "position 0 was turned, by one position: do positions start at 1?": rotate(
+            x, [t + 1 for t in positions], theta
+        ),
+        "a rotation changes no length: is a sign missing? (a·cos - b·sin, b·cos + a·sin)": torch.cat(
+            [rotate(x, [sign * t for t in positions], theta).chunk(2, -1)[i] for i, sign in enumerate((-1, 1))], dim=-1
+        ),
         "all pairs turn alike: pair i turns by position · theta^(-2i/H)": rotate(x, positions, 1.0),
         "the exponent is -i/H: it must be -2i/H, so that the slowest pair reaches 1/theta": rotate(
             x, positions, theta**0.5
@@ -56,6 +62,7 @@ def mistakes(x, positions, theta=10_000.0):
 def check_rotation(actual, x, positions, theta=10_000.0, tolerance=1e-12):
     expected = rotate(x, positions, theta)
     assert actual.shape == x.shape, f"shape {tuple(x.shape)} went in and {tuple(actual.shape)} came out"
+    assert actual.dtype == x.dtype, f"{x.dtype} went in and {actual.dtype} came out: the result has the dtype of x"
     otherwise = "the angles are not those of the formula"
     if close(actual.double(), expected, 0.1):
         otherwise = "nearly right: were the angles computed in float32? Positions, speeds and angles want float64"

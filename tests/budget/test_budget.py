@@ -1,4 +1,4 @@
-"""Grades `budget`: how much fits, how long a decode step of a batch takes, and which batch to choose.
+"""Grades `budget`: how much fits.
 
 Figures are literals, derived by hand in the comment beside them.
 """
@@ -11,17 +11,10 @@ from hypothesis import strategies as st
 from refusal import assert_refuses
 
 from nanolm import budget
-from nanolm.budget import DEEPSEEK_V3, H100, LLAMA_3_8B, LLAMA_3_70B, MODEL_13B, SMALL_MHA
+from nanolm.budget import DEEPSEEK_V3, LLAMA_3_8B, LLAMA_3_70B, MODEL_13B, SMALL_MHA
 
 MHA = replace(LLAMA_3_8B, n_kv_heads=32)
 MQA = replace(LLAMA_3_8B, n_kv_heads=1)
-
-# Llama 3 8B with 16-bit weights and 8,192 tokens of context.
-N_PARAMS = 7.5e9  # multiplied; the embedding is looked up
-WEIGHTS = 16.06e9
-CACHE = 1_073_741_824
-
-CHIP = replace(H100, peak_flops_per_second=1e15)
 
 
 def check(got, expected, what="the result"):
@@ -44,6 +37,7 @@ def test_kv_bytes_per_token_of_llama3_8b_are_128_kib(impl):
     assert got != 4_096, "layers forgotten: each of the 32 layers has keys and values of its own"
     assert got != 1_048_576, "bits taken for bytes: 8x too large"
     check(got, 131_072)
+    check_is_whole(got, "bytes")
 
 
 @pytest.mark.exercise("kv_bytes_per_token")
@@ -59,11 +53,19 @@ def test_kv_bytes_per_token_follow_the_kv_heads(impl):
 
 @pytest.mark.exercise("kv_bytes_per_token")
 def test_kv_bytes_per_token_at_fewer_bits_are_rounded_up(impl):
-    check(impl.kv_bytes_per_token(LLAMA_3_8B, kv_bits=8), 65_536, "8 bits a number")
+    got = impl.kv_bytes_per_token(LLAMA_3_8B, kv_bits=8)
+    assert got != 131_072, "`kv_bits` was not used: at 8 bits a number takes one byte, not two"
+    check(got, 65_536, "8 bits a number")
     check(impl.kv_bytes_per_token(LLAMA_3_8B, kv_bits=4), 32_768, "4 bits a number")
     # 1 layer, 1 KV head, H 1: two numbers of 3 bits, 6 bits, one byte.
     one = impl.kv_bytes_per_token(replace(MQA, n_layers=1, head_dim=1), kv_bits=3)
     check(one, 1, "two numbers of 3 bits: a started byte is a byte")
+    # 3 layers: 3 · 2 numbers of 1 bit, 6 bits, are one byte; of 1.5 bits, 9 bits, two.
+    three = replace(MQA, n_layers=3, head_dim=1)
+    got = impl.kv_bytes_per_token(three, kv_bits=1)
+    assert got != 3, "rounded up in every layer: 3 layers of 2 bits share one byte; round once, in the end"
+    check(got, 1, "six numbers of 1 bit")
+    check(impl.kv_bytes_per_token(three, kv_bits=1.5), 2, "six numbers of 1.5 bits, 9 bits: a started byte is a byte")
 
 
 @pytest.mark.exercise("kv_bytes_per_token")
@@ -81,20 +83,25 @@ def test_kv_bytes_per_token_of_latent_attention_are_one_latent_and_one_rotary_ke
 @pytest.mark.exercise("kv_cache_bytes")
 def test_kv_cache_bytes_multiply_tokens_and_sequences(impl):
     # 8,192 · 131,072 B = 2³⁰ B; 16 sequences 2³⁴ B, and 16 GB of weights beside them make 33.18 GB.
-    check(impl.kv_cache_bytes(LLAMA_3_8B, 8192), 1_073_741_824, "8,192 tokens of one sequence")
+    got = impl.kv_cache_bytes(LLAMA_3_8B, 8192)
+    assert got != 131_072, "tokens forgotten: this is what one token takes, and there are 8,192"
+    check(got, 1_073_741_824, "8,192 tokens of one sequence")
     got = impl.kv_cache_bytes(LLAMA_3_8B, 8192, batch_size=16)
     assert got != 1_073_741_824, "batch forgotten: every sequence has a cache of its own"
     check(got, 17_179_869_184, "16 sequences of 8,192 tokens")
+    check_is_whole(got, "bytes")
     assert (got + 16e9) / 1e9 == pytest.approx(33.18, abs=0.005)
     # 256 sequences of 1,024 tokens: 2¹⁸ · 2¹⁷ B = 2³⁵ B; with 15 GB of weights a pass reads 49.4 GB.
     read = impl.kv_cache_bytes(LLAMA_3_8B, 1024, batch_size=256)
     check(read, 34_359_738_368, "256 sequences of 1,024 tokens")
     assert (read + 15e9) / 1e9 == pytest.approx(49.4, abs=0.05)
     # FP8: half of 17.18 GB. MHA: 4 times as much. MQA: an eighth.
-    check(impl.kv_cache_bytes(LLAMA_3_8B, 8192, 16, kv_bits=8), 8_589_934_592, "8 bits a number")
+    got = impl.kv_cache_bytes(LLAMA_3_8B, 8192, 16, kv_bits=8)
+    assert got != 17_179_869_184, "`kv_bits` was not used: at 8 bits the caches take half as much as at 16"
+    check(got, 8_589_934_592, "8 bits a number")
     check(impl.kv_cache_bytes(MHA, 8192, 16), 68_719_476_736, "MHA")
     check(impl.kv_cache_bytes(MQA, 8192, 16), 2_147_483_648, "MQA")
-    check(impl.kv_cache_bytes(LLAMA_3_8B, 0), 0, "no tokens")
+    assert impl.kv_cache_bytes(LLAMA_3_8B, 0) == 0, "no token takes no byte: the caches are empty"
 
 
 @pytest.mark.exercise("kv_cache_bytes")
@@ -141,8 +148,13 @@ def test_weight_bytes_are_parameters_times_bits_in_bytes(impl):
     got = impl.weight_bytes(8e9)
     assert got != 128e9, "bits taken for bytes: 8x too large"
     check(got, 16_000_000_000, "8·10⁹ parameters of 16 bits")
+    check_is_whole(got, "bytes")
     check(impl.weight_bytes(70e9, weight_bits=16), 140_000_000_000, "70·10⁹ parameters of 16 bits")
-    check(impl.weight_bytes(70e9, weight_bits=4), 35_000_000_000, "70·10⁹ parameters of 4 bits")
+    got = impl.weight_bytes(70e9, weight_bits=4)
+    assert got != 140e9, "`weight_bits` was not used: at 4 bits a parameter takes half a byte, not two"
+    assert got != 70e9, "a byte for each parameter: two of 4 bits share one"
+    assert got != 0, "half a byte was rounded down to none: divide by 8 in the end, not the bits before"
+    check(got, 35_000_000_000, "70·10⁹ parameters of 4 bits")
     # 8,030,261,248 parameters, Llama 3 8B exactly: 16.06 GB. 671·10⁹ at one byte: 671 GB.
     check(impl.weight_bytes(8_030_261_248), 16_060_522_496, "8,030,261,248 parameters of 16 bits")
     check(impl.weight_bytes(671e9, weight_bits=8), 671_000_000_000, "671·10⁹ parameters of 8 bits")
@@ -151,8 +163,13 @@ def test_weight_bytes_are_parameters_times_bits_in_bytes(impl):
 @pytest.mark.exercise("weight_bytes")
 def test_weight_bytes_take_fractions_of_bits_and_round_up(impl):
     # A group of 128 at 4 bits and a scale of 2 bytes: 64 + 2 = 66 B, 4.125 bits a weight. Three at 4 bits: 12 bits.
-    check(impl.weight_bytes(128, weight_bits=4.125), 66, "128 weights of 4.125 bits")
-    assert impl.weight_bytes(3, weight_bits=4) == 2, "a started byte is a byte"
+    got = impl.weight_bytes(128, weight_bits=4.125)
+    assert got != 64, "the fraction of `weight_bits` was cut off: 0.125 bits of each of 128 weights are 2 bytes"
+    check(got, 66, "128 weights of 4.125 bits")
+    # 1 or 5 weights of 4 bits are 4 or 20 bits, half a byte or 2.5; 9 of 1 bit are 9, a byte and an eighth.
+    for n, bits, n_bytes in ((1, 4, 1), (3, 4, 2), (5, 4, 3), (9, 1, 2)):
+        got = impl.weight_bytes(n, weight_bits=bits)
+        assert got == n_bytes, f"{n} weights of {bits} bits, {n * bits / 8} bytes: a started byte is a byte, not {got}"
 
 
 @pytest.mark.exercise("max_concurrent_requests")
@@ -162,6 +179,9 @@ def test_max_concurrent_requests_are_what_fits_beside_the_weights_rounded_down(i
     assert got != 74, "weights forgotten: they share the memory with the caches"
     assert got != 60, "59.6 sequences are 59: the 60th does not fit"
     check(got, 59)
+    got = impl.max_concurrent_requests(80e9, 16e9, 1e9)
+    assert got != 63, "what fits exactly fits: 64 GB hold 64 caches of 1 GB"
+    check(got, 64, "64 caches of 1 GB in 64 GB")
     # 64 GB / 4,194,304,000 B = 15.3; / 134,217,728 B = 476.8. int8 for both: 71.97 GB / 536,870,912 B = 134.05.
     check(impl.max_concurrent_requests(80e9, 16e9, 4_194_304_000), 15, "15.3 caches of 32,000 tokens")
     check(impl.max_concurrent_requests(80e9, 16e9, 134_217_728), 476, "476.8 caches of 1,024 tokens")
@@ -216,6 +236,17 @@ def test_max_context_is_a_whole_number(impl):
 
 
 @pytest.mark.exercise("max_context")
+def test_max_context_keeps_free_the_fraction_it_is_told(impl):
+    # Half of 80 GB less 16 GB: 24 GB / 131,072 B = 183,105.5; all of it: 64 GB / 131,072 B = 488,281.25.
+    got = impl.max_context(80e9, 16e9, 131_072, headroom=0.5)
+    assert got != 427_246, "`headroom` was not used: half of the memory stays free, not a tenth"
+    assert got != 183_106, "183,105.5 tokens are 183,105: the next one does not fit"
+    check(got, 183_105, "half of the memory kept free")
+    check(impl.max_context(80e9, 16e9, 131_072, headroom=0), 488_281, "nothing kept free")
+    check(impl.max_context(80e9, 16e9, 1e6, headroom=0), 64_000, "64 GB hold 64,000 tokens of 1 MB exactly")
+
+
+@pytest.mark.exercise("max_context")
 @law
 @given(st.floats(1e9, 200e9), st.integers(1000, 10**6), st.integers(1, 200), st.floats(0, 0.9))
 def test_max_context_fits_and_one_token_more_does_not(impl, weights, kv_bytes, batch_size, headroom):
@@ -241,6 +272,8 @@ def test_positions_run_without_a_cache_repeat_prompt_and_text(impl):
     assert got != 128, "tokens written so far left out: each pass runs them again"
     assert got != 232, "current token left out: the newest token is run too"
     assert got != 264, "one position a pass too many: the last token is written, never run"
+    assert got != 225, "one pass too few: each pass yields one token, the first pass included"
+    assert got != 23, "23 are the positions with a cache: is `cached` used, and the right way round?"
     check(got, 248)
     check(impl.positions_run(8, 3, cached=False), 27, "a prompt of 8 and 3 passes")
 
@@ -251,9 +284,18 @@ def test_positions_run_with_a_cache_are_the_prompt_once_and_then_one_a_pass(impl
     got = impl.positions_run(8, 16, cached=True)
     assert got != 8, "current token left out: each later pass runs the token written last"
     assert got != 24, "the last token is written, never run"
+    assert got != 22, "one pass too few: the first yields one token, and each of the other 15 runs one position"
+    assert got != 248, "248 are the positions without a cache: is `cached` used, and the right way round?"
     check(got, 23)
     assert 248 / got == pytest.approx(10.8, abs=0.05)
     check(impl.positions_run(8, 3, cached=True), 10, "a prompt of 8 and 3 passes")
+
+
+@pytest.mark.exercise("positions_run")
+@pytest.mark.parametrize("cached", [False, True])
+def test_positions_run_for_no_new_token_are_none(impl, cached):
+    got = impl.positions_run(8, 0, cached=cached)
+    assert got == 0, f"no new token: no pass, and no position run; not {got}"
 
 
 @pytest.mark.exercise("positions_run")
@@ -281,181 +323,28 @@ def test_kv_projections_are_two_for_each_position_run(impl):
     # One token to start from, 12 passes: 2 · (1 + 2 + … + 12) = 2 · 78 = 156 without a cache, 2 · 12 = 24 with one.
     without, cached = impl.kv_projections(1, 12, cached=False), impl.kv_projections(1, 12, cached=True)
     assert (without, cached) != (78, 12), "factor 2 forgotten: each position is projected to a key and to a value"
+    assert without != cached, f"{without} with and without a cache: is `cached` used?"
+    assert (without, cached) != (24, 156), "more with a cache than without: `cached` is the wrong way round"
     assert (without, cached) == (156, 24), f"{without} and {cached}, not 156 and 24: count each position that is run"
     assert without / cached == pytest.approx(6.5)
-    assert impl.kv_projections(1, 12, cached=True, n_layers=3) == 72, "every layer has projections of its own"
+    check_is_whole(without, "projections")
+    check_is_whole(cached, "projections")
 
 
-@pytest.mark.exercise("decode_step_time")
-def test_decode_step_llama3_h100_batch_32_numbers(impl):
-    # 32 caches of 8,192 tokens: 32 · 1,073,741,824 B / 3.35·10¹² B/s = 10.257 ms. Weights 16.06 GB: 4.794 ms; their
-    # arithmetic, 2 · 7.5·10⁹ · 32 / 989·10¹² = 0.485 ms, hides behind them. In all 15.05 ms.
-    step = impl.decode_step_time(32, 7.5e9, 16.06e9, 1_073_741_824, H100)
-    assert step != pytest.approx(5.115e-3, rel=1e-3), "batch forgotten: each of the 32 sequences reads its own cache"
-    assert step != pytest.approx(15.54e-3, rel=1e-3), "arithmetic added: it goes on while the weights are read"
-    assert step != pytest.approx(163.7e-3, rel=1e-3), "weights read once per sequence: the batch shares one reading"
-    assert step == pytest.approx(15.05e-3, abs=0.005e-3)
-    # 32 tokens a step: 2,126 tokens/s. At 3 dollars an hour: 3 / 3,600 / 2,126 · 10⁶ = 0.39 dollars a million.
-    assert 32 / step == pytest.approx(2126, abs=1)
-    assert 3 / 3600 * step / 32 * 1e6 == pytest.approx(0.39, abs=0.005)
+@pytest.mark.exercise("kv_projections")
+def test_kv_projections_are_made_in_every_layer(impl):
+    got = impl.kv_projections(1, 12, cached=True, n_layers=3)
+    assert got != 24, "`n_layers` was not used: every layer has projections of its own"
+    check(got, 72, "24 in each of 3 layers")
 
 
-@pytest.mark.exercise("decode_step_time")
-@pytest.mark.parametrize(
-    ("batch_size", "milliseconds"),
-    # 16.06 GB / 3.35 TB/s = 4.794 ms for the weights and 0.3205 ms for each cache: 4.794 + 0.3205 · B.
-    [(1, 5.115), (8, 7.358), (16, 9.922), (32, 15.051), (48, 20.179)],
-)
-def test_decode_step_time_is_fixed_for_the_weights_and_variable_for_the_caches(impl, batch_size, milliseconds):
-    got = impl.decode_step_time(batch_size, N_PARAMS, WEIGHTS, CACHE, H100)
-    assert got == pytest.approx(milliseconds / 1e3, abs=0.001e-3)
-    # Per token 4.79 / B + 0.32 ms.
-    assert got / batch_size == pytest.approx((4.79 / batch_size + 0.32) / 1e3, abs=0.006e-3)
-    weights_alone = impl.decode_step_time(batch_size, N_PARAMS, WEIGHTS, 0, H100)
-    assert weights_alone == pytest.approx(4.79e-3, abs=0.005e-3), "the weights are read once, for all"
-    assert (got - weights_alone) / batch_size == pytest.approx(0.32e-3, abs=0.005e-3), "each user's cache takes 0.32 ms"
-
-
-@pytest.mark.exercise("decode_step_time")
-@pytest.mark.parametrize(
-    ("batch_size", "milliseconds", "tokens_per_second"),
-    # 1,024 tokens each: 134,217,728 B, 0.04007 ms a sequence; 15 GB of weights, 4.478 ms. 256: 10.257 + 4.478 = 14.73.
-    [(1, 4.518, 221), (16, 5.119, 3126), (64, 7.042, 9089), (256, 14.734, 17_374)],
-)
-def test_decode_step_time_of_short_contexts(impl, batch_size, milliseconds, tokens_per_second):
-    got = impl.decode_step_time(batch_size, N_PARAMS, 15e9, 134_217_728, CHIP)
-    assert got == pytest.approx(milliseconds / 1e3, abs=0.001e-3)
-    assert batch_size / got == pytest.approx(tokens_per_second, abs=1)
-
-
-@pytest.mark.exercise("decode_step_time")
-def test_decode_step_time_of_476_requests_is_no_longer_hidden_behind_the_weights(impl):
-    # 476 caches of 0.04007 ms: 19.071 ms. Reading the weights takes 4.478 ms, their arithmetic
-    # 2 · 7.5·10⁹ · 476 / 10¹⁵ = 7.140 ms, which is longer: 26.21 ms, 18,160 tokens/s.
-    got = impl.decode_step_time(476, N_PARAMS, 15e9, 134_217_728, CHIP)
-    assert got != pytest.approx(7.14e-3, abs=0.01e-3), "caches left out"
-    assert got != pytest.approx(23.55e-3, abs=0.01e-3), "arithmetic left out: past 298 sequences it takes longer"
-    assert got == pytest.approx(26.211e-3, abs=0.001e-3)
-    assert 476 / got == pytest.approx(18_160, abs=1)
-
-
-@pytest.mark.exercise("decode_step_time")
-def test_decode_step_time_of_476_requests_from_reading_alone(impl):
-    # The same on a chip that multiplies in no time: 19.071 + 4.478 = 23.55 ms, at most 20,214 tokens/s.
-    got = impl.decode_step_time(476, N_PARAMS, 15e9, 134_217_728, replace(CHIP, peak_flops_per_second=1e30))
-    assert got == pytest.approx(23.548e-3, abs=0.001e-3)
-    assert 476 / got == pytest.approx(20_214, abs=1)
-
-
-@pytest.mark.exercise("decode_step_time")
-@pytest.mark.parametrize(
-    ("n_params", "milliseconds"),
-    # 2 · 32 · 7.5·10⁹ = 4.8·10¹¹ operations / 989·10¹² a second = 0.485 ms; with 13·10⁹ parameters 0.841 ms.
-    [(7.5e9, 0.485), (13e9, 0.841)],
-)
-def test_decode_step_time_of_32_users_from_arithmetic_alone(impl, n_params, milliseconds):
-    instant = replace(H100, bandwidth_bytes_per_second=1e30)
-    got = impl.decode_step_time(32, n_params, WEIGHTS, CACHE, instant)
-    assert got != pytest.approx(milliseconds / 2e3, rel=0.01), "factor 2 forgotten: a multiplication and an addition"
-    assert got != pytest.approx(milliseconds / 32e3, rel=0.01), "batch forgotten: each sequence has its own position"
-    assert got == pytest.approx(milliseconds / 1e3, abs=0.001e-3)
-
-
-@pytest.mark.exercise("decode_step_time")
-def test_decode_step_time_at_int8_reads_half(impl):
-    # (8.03 + 0.537) GB / 3.35 TB/s = 2.557 ms.
-    assert impl.decode_step_time(1, N_PARAMS, 8.03e9, 536_870_912, H100) == pytest.approx(2.557e-3, abs=0.001e-3)
-
-
-@pytest.mark.exercise("decode_step_time")
-def test_decode_step_time_of_13b_shows_whether_to_shrink_weights_or_cache(impl):
-    # 26 GB: 7.761 ms. 32 caches of 0.671 GB: 6.410 ms. In all 14.17 ms, 2,258 tokens/s. The arithmetic,
-    # 2 · 13·10⁹ · 32 / 989·10¹² = 0.84 ms, hides. int8 weights: 3.881 + 6.410; int8 cache: 7.761 + 3.205.
-    got = impl.decode_step_time(32, 13e9, 26e9, 671_088_640, H100)
-    assert got == pytest.approx(14.17e-3, abs=0.005e-3)
-    assert 32 / got == pytest.approx(2258, abs=1)
-    assert impl.decode_step_time(32, 13e9, 13e9, 671_088_640, H100) == pytest.approx(10.29e-3, abs=0.005e-3)
-    assert impl.decode_step_time(32, 13e9, 26e9, 335_544_320, H100) == pytest.approx(10.97e-3, abs=0.005e-3)
-
-
-@pytest.mark.exercise("decode_step_time")
-def test_decode_step_time_of_1000_sequences_is_arithmetic_plus_caches(impl):
-    # 1,000 sequences: 2 · 7.5·10⁹ · 1,000 / 10¹⁵ = 15 ms against 4.478 ms of reading; 1,000 caches of 3.35 MB: 1 ms.
-    got = impl.decode_step_time(1000, N_PARAMS, 15e9, 3.35e6, CHIP)
-    assert got != pytest.approx(15e-3, rel=1e-3), "caches hidden behind the arithmetic: their reading comes on top"
-    assert got != pytest.approx(5.478e-3, rel=1e-3), "reading only: a batch this large waits for the arithmetic of all"
-    assert got != pytest.approx(8.5e-3, rel=1e-3), "factor 2 forgotten: each parameter is multiplied and added"
-    assert got == pytest.approx(16e-3)
-
-
-@pytest.mark.exercise("decode_step_time")
-def test_decode_step_time_of_a_huge_batch_approaches_a_cache_and_the_arithmetic_of_one_position(impl):
-    # What no batch can share: a cache of 0.32052 ms and 2 · 7.5·10⁹ / 989·10¹² = 0.01517 ms of arithmetic. In all
-    # 0.33569 ms a token, so at most 2,979 tokens/s. The cache alone, 0.32052 ms, would be 3,120.
-    got = 10**6 / impl.decode_step_time(10**6, N_PARAMS, WEIGHTS, CACHE, H100)
-    assert got != pytest.approx(3120, abs=2), "arithmetic left out: past the critical batch it is longer than reading"
-    assert got == pytest.approx(2979, abs=1)
-
-
-@pytest.mark.exercise("decode_step_time")
-def test_decode_step_time_without_a_cache_is_the_time_to_read_the_weights(impl):
-    # 26 GB / 3.35 TB/s = 7.761 ms, 129 tokens/s: the most that a single user of the 13B can see.
-    got = impl.decode_step_time(1, 13e9, 26e9, 0, H100)
-    assert got == pytest.approx(7.761e-3, abs=0.001e-3)
-    assert 1 / got == pytest.approx(129, abs=0.5)
-
-
-@pytest.mark.exercise("decode_step_time")
-@law
-@given(batch_size=st.integers(1, 2000), weights=st.floats(1e6, 1e12), cache=st.floats(0, 1e10))
-def test_decode_step_time_grows_with_the_batch_while_each_token_gets_cheaper(impl, batch_size, weights, cache):
-    now = impl.decode_step_time(batch_size, weights / 2, weights, cache, H100)
-    more = impl.decode_step_time(batch_size + 1, weights / 2, weights, cache, H100)
-    assert more >= now, "a larger batch is never faster"
-    assert more / (batch_size + 1) <= now / batch_size * (1 + 1e-12), "a larger batch never costs more a token"
-
-
-@pytest.mark.exercise("critical_batch")
-def test_critical_batch_of_an_h100_is_295_at_16_bits(impl):
-    # 2 B / 3.35·10¹² B/s = 2 · B / 989·10¹²: B = 295.2. At 8 bits half: 147.6. 10¹⁵ FLOP/s: 298.5.
-    got = impl.critical_batch(H100)
-    assert got != 590, "factor 2 forgotten: each parameter is multiplied and added"
-    assert got != 296, "rounded up: with 296 the multiplying takes longer than the reading"
-    assert got == 295
-    halved = impl.critical_batch(H100, weight_bits=8)
-    assert halved != 295, "weight_bits ignored: half the bytes are read in half the time"
-    assert halved != 148, "rounded up: 147.6 are 147, since with 148 the multiplying takes longer than the reading"
-    assert halved == 147
-    assert impl.critical_batch(CHIP) == 298
-
-
-@pytest.mark.exercise("crossover_batch")
-def test_crossover_batch_is_where_the_caches_outweigh_the_weights(impl):
-    # 16.06 / 1.0737 = 14.96: from 15 sequences on. 13B: 26 / 0.6711 = 38.7: from 39. Equal weights: from 2.
-    got = impl.crossover_batch(26e9, 671_088_640)
-    assert got != 38, "at 38 sequences the weights still weigh more"
-    assert got == 39
-    assert impl.crossover_batch(WEIGHTS, CACHE) == 15
-    assert impl.crossover_batch(2e9, 1e9) == 2, "with exactly equal weight the caches weigh at least as much"
-
-
-@pytest.mark.exercise("max_batch_for_tpot")
-def test_max_batch_for_tpot_of_10_ms_is_16(impl):
-    # 4.794 + 0.3205 · 16 = 9.92 ms; with 17, 10.24 ms. One alone takes 5.11 ms.
-    got = impl.max_batch_for_tpot(10e-3, N_PARAMS, WEIGHTS, CACHE, H100)
-    assert got != 17, "with 17 the step takes 10.24 ms"
-    assert got not in (658, 659), "caches left out: each sequence adds the reading of its own"
-    assert got == 16
-    alone = impl.max_batch_for_tpot(5.1e-3, N_PARAMS, WEIGHTS, CACHE, H100)
-    assert alone == 0, "even one sequence takes 5.11 ms: no batch meets 5.1 ms, so the answer is 0"
-
-
-@pytest.mark.exercise("max_batch_for_tpot")
-def test_max_batch_for_tpot_without_caches_is_limited_by_arithmetic(impl):
-    # 2 · 7.5·10⁹ / 10¹⁵ = 0.015 ms a sequence: 10 ms hold 666 of them.
-    got = impl.max_batch_for_tpot(10e-3, N_PARAMS, 15e9, 0, CHIP)
-    assert got != 667, "one too many: with 667 the arithmetic takes 10.005 ms"
-    assert got == 666
+@pytest.mark.exercise("kv_projections")
+def test_kv_projections_of_a_prompt_and_one_new_token_are_those_of_the_prompt(impl):
+    # One pass over 5 positions: 2 · 5. A prompt of 1 and 5 new tokens: 2 · (1 + 4) with a cache, 2 · 15 without.
+    got = impl.kv_projections(5, 1, cached=False)
+    assert got != 30, "prompt and new tokens are swapped: 5 tokens of prompt and one new are one pass of 5 positions"
+    check(got, 10, "a prompt of 5 and one new token")
+    assert impl.kv_projections(5, 0, cached=True) == 0, "no new token: no pass, and nothing is projected"
 
 
 # --- bad input ---------------------------------------------------------------------------------------------------
@@ -465,31 +354,76 @@ BAD_INPUT = [
     ("weight_bytes", (8e9, 0), "weight_bits"),
     ("kv_bytes_per_token", (LLAMA_3_8B, 0), "kv_bits"),
     ("kv_cache_bytes", (LLAMA_3_8B, -1), "n_tokens"),
+    ("kv_cache_bytes", (LLAMA_3_8B, 0.5), "n_tokens"),
     ("kv_cache_bytes", (LLAMA_3_8B, 8192, 1.5), "batch_size"),
+    ("kv_cache_bytes", (LLAMA_3_8B, 8192, 0), "batch_size"),
+    ("kv_cache_bytes", (LLAMA_3_8B, 8192, 1, 0), "kv_bits"),
+    ("max_concurrent_requests", (0, 16e9, 1e9), "memory_bytes"),
+    ("max_concurrent_requests", (80e9, -16e9, 1e9), "weight_bytes"),
     ("max_concurrent_requests", (80e9, 16e9, 0), "kv_bytes"),
     ("max_concurrent_requests", (80e9, 16e9, 1e9, -1), "reserved_bytes"),
+    ("max_context", (0, 16e9, 131_072), "memory_bytes"),
+    ("max_context", (80e9, -16e9, 131_072), "weight_bytes"),
+    ("max_context", (80e9, 16e9, 0), "kv_bytes_per_token"),
     ("max_context", (80e9, 16e9, 131_072, 0), "batch_size"),
+    ("max_context", (80e9, 16e9, 131_072, 1.5), "batch_size"),
+    ("max_context", (80e9, 16e9, 131_072, 16, -0.1), "headroom"),
     ("max_context", (80e9, 16e9, 131_072, 16, 1.0), "headroom"),
     ("max_context", (80e9, 16e9, 131_072, 16, float("nan")), "headroom"),
     ("positions_run", (0, 16, True), "n_prompt_tokens"),
+    ("positions_run", (1.5, 16, False), "n_prompt_tokens"),
     ("positions_run", (8, -1, False), "n_new_tokens"),
+    ("positions_run", (8, 0.5, True), "n_new_tokens"),
+    ("kv_projections", (0, 16, True), "n_prompt_tokens"),
+    ("kv_projections", (8, -1, False), "n_new_tokens"),
     ("kv_projections", (8, 16, True, 0), "n_layers"),
-    ("decode_step_time", (0, N_PARAMS, WEIGHTS, CACHE, H100), "batch_size"),
-    ("decode_step_time", (1, N_PARAMS, WEIGHTS, -1, H100), "kv_bytes"),
-    ("decode_step_time", (1, N_PARAMS, float("inf"), CACHE, H100), "weight_bytes"),
-    ("critical_batch", (H100, -16), "weight_bits"),
-    ("crossover_batch", (WEIGHTS, 0), "kv_bytes"),
-    ("max_batch_for_tpot", (0, N_PARAMS, WEIGHTS, CACHE, H100), "tpot_seconds"),
-    ("max_batch_for_tpot", (0.01, N_PARAMS, WEIGHTS, -1, H100), "kv_bytes"),
+    ("kv_projections", (8, 16, True, 1.5), "n_layers"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("function", "arguments", "blamed"),
-    [pytest.param(*c, marks=pytest.mark.exercise(c[0]), id=f"{c[0]}-{c[2]}") for c in BAD_INPUT],
-)
-def test_bad_input_is_refused(impl, function, arguments, blamed):
-    assert_refuses(blamed, getattr(impl, function), *arguments)
+def bad_input_of(function):
+    """Mark a test as one of this exercise, and hand it the exercise's own cases."""
+    cases = [pytest.param(*case[1:], id=case[2]) for case in BAD_INPUT if case[0] == function]
+
+    def marked(test):
+        return pytest.mark.exercise(function)(pytest.mark.parametrize(("arguments", "blamed"), cases)(test))
+
+    return marked
+
+
+@bad_input_of("weight_bytes")
+def test_weight_bytes_refuse_impossible_sizes(impl, arguments, blamed):
+    assert_refuses(blamed, impl.weight_bytes, *arguments)
+
+
+@bad_input_of("kv_bytes_per_token")
+def test_kv_bytes_per_token_refuse_impossible_bits(impl, arguments, blamed):
+    assert_refuses(blamed, impl.kv_bytes_per_token, *arguments)
+
+
+@bad_input_of("kv_cache_bytes")
+def test_kv_cache_bytes_refuse_impossible_counts_and_bits(impl, arguments, blamed):
+    assert_refuses(blamed, impl.kv_cache_bytes, *arguments)
+
+
+@bad_input_of("max_concurrent_requests")
+def test_max_concurrent_requests_refuse_impossible_sizes(impl, arguments, blamed):
+    assert_refuses(blamed, impl.max_concurrent_requests, *arguments)
+
+
+@bad_input_of("max_context")
+def test_max_context_refuses_impossible_sizes_and_fractions(impl, arguments, blamed):
+    assert_refuses(blamed, impl.max_context, *arguments)
+
+
+@bad_input_of("positions_run")
+def test_positions_run_refuse_impossible_counts(impl, arguments, blamed):
+    assert_refuses(blamed, impl.positions_run, *arguments)
+
+
+@bad_input_of("kv_projections")
+def test_kv_projections_refuse_impossible_counts(impl, arguments, blamed):
+    assert_refuses(blamed, impl.kv_projections, *arguments)
 
 
 @pytest.mark.parametrize(("function", "arguments", "blamed"), [*BAD_INPUT, ("gpus_needed", (0, 80e9), "total_bytes")])

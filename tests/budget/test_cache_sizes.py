@@ -16,6 +16,8 @@ def test_windowed_cache_bytes_stop_growing_at_the_window(impl):
         got = impl.windowed_cache_bytes(LLAMA_3_8B, n_tokens, [4096] * 32)
         assert got != 4096 * 131_072 or n_tokens >= 4096, "a text shorter than the window fills only its own length"
         assert got != n_tokens * 131_072 or n_tokens <= 4096, "a text longer than the window leaves the window alone"
+        assert got != expected // 32, "layers forgotten: each of the 32 keeps positions of its own"
+        assert got != expected * 32, "the bytes of all layers were counted once for each layer"
         assert got == expected, f"{n_tokens} tokens, window 4,096: got {got:,}"
 
 
@@ -25,6 +27,7 @@ def test_windowed_cache_bytes_of_a_hybrid_add_up_layer_by_layer(impl):
     windows = [None if layer in (5, 11, 17, 23, 29) else 1024 for layer in range(32)]
     got = impl.windowed_cache_bytes(LLAMA_3_8B, 8192, windows)
     assert got != 1_073_741_824, "the windows have no effect: each layer keeps its own number of positions"
+    assert got != 113_246_208, "None keeps the whole text: layers without a window were left out"
     assert got == 281_018_368, f"got {got:,}"
     batch = impl.windowed_cache_bytes(LLAMA_3_8B, 8192, windows, batch_size=16)
     assert batch != 281_018_368, "batch forgotten: each of the 16 sequences has caches of its own"
@@ -32,7 +35,8 @@ def test_windowed_cache_bytes_of_a_hybrid_add_up_layer_by_layer(impl):
     narrow = impl.windowed_cache_bytes(LLAMA_3_8B, 8192, windows, kv_bits=8)
     assert narrow != 281_018_368, "kv_bits forgotten: with 8 bits half of what 16 take"
     assert narrow == 140_509_184, f"8 bits: got {narrow:,}"
-    assert impl.windowed_cache_bytes(LLAMA_3_8B, 8192, [None] * 32) == 1_073_741_824, "None keeps the whole text"
+    whole = impl.windowed_cache_bytes(LLAMA_3_8B, 8192, [None] * 32)
+    assert whole == 1_073_741_824, f"None keeps the whole text, 8,192 positions in each layer: got {whole:,}"
     assert impl.windowed_cache_bytes(LLAMA_3_8B, 0, windows) == 0, "no tokens take no bytes"
 
 
@@ -51,8 +55,11 @@ def test_windowed_cache_bytes_of_a_mixture_with_latent_attention(impl):
 def test_windowed_cache_bytes_refuse_what_is_no_window(impl):
     assert_refuses("windows", impl.windowed_cache_bytes, LLAMA_3_8B, 8192, [4096] * 31)
     assert_refuses("windows", impl.windowed_cache_bytes, LLAMA_3_8B, 8192, [0] * 32)
+    assert_refuses("windows", impl.windowed_cache_bytes, LLAMA_3_8B, 8192, [4096] * 31 + [1.5])
     assert_refuses("n_tokens", impl.windowed_cache_bytes, LLAMA_3_8B, -1, [4096] * 32)
+    assert_refuses("n_tokens", impl.windowed_cache_bytes, LLAMA_3_8B, 1.5, [4096] * 32)
     assert_refuses("batch_size", impl.windowed_cache_bytes, LLAMA_3_8B, 10, [4096] * 32, 0)
+    assert_refuses("kv_bits", impl.windowed_cache_bytes, LLAMA_3_8B, 10, [4096] * 32, 1, 0)
 
 
 def test_hybrid_windows_put_a_global_layer_after_the_local_ones():

@@ -1,13 +1,15 @@
 """Grades `nanolm/budget/experts.py`: figures are literals derived by hand, laws are checked by enumeration."""
 
 import itertools
+import math
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from naming import named
 from refusal import assert_refuses
 
-from nanolm.budget import DEEPSEEK_V3, effective_experts, matmul_flops, weight_bytes
+from nanolm.budget import DEEPSEEK_V3, ParameterCounts, matmul_flops, weight_bytes
 
 law = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -15,22 +17,45 @@ law = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scop
 # --- parameter_counts --------------------------------------------------------------------------------------------
 
 
+def counted(impl, *arguments, **named_arguments):
+    counts = impl.parameter_counts(*arguments, **named_arguments)
+    assert isinstance(counts, ParameterCounts), f"return ParameterCounts(total, active), not {counts!r}"
+    return counts
+
+
 @pytest.mark.exercise("parameter_counts")
 def test_parameter_counts_of_16_experts_of_which_a_token_uses_2(impl):
-    counts = impl.parameter_counts(4e9, 2e9, n_experts=16, k=2)
-    assert counts.total != pytest.approx(8e9), "only active parameters counted as memory: memory holds every expert"
-    assert counts.total == pytest.approx(36e9), "4 + 16 · 2 = 36 billion"
+    counts = counted(impl, 4e9, 2e9, n_experts=16, k=2)
+    assert counts != (8e9, 36e9), "total and active are swapped: ParameterCounts(total, active)"
+    totals = {
+        "only active parameters counted as memory: memory holds every expert": 8e9,
+        "the shared parameters left out of the total: memory holds them too": 32e9,
+        "the total holds all E experts, and those that a token uses are among them": 40e9,
+        "the shared parameters once for each expert: all tokens share them": 16 * 6e9,
+        "one expert in the total: memory holds all E of them": 6e9,
+    }
+    assert counts.total == pytest.approx(36e9), named(counts.total, totals, f"4 + 16 · 2 = 36, not {counts.total:g}")
     assert weight_bytes(counts.total) == 72_000_000_000, "at 2 bytes each"
-    assert counts.active != pytest.approx(4e9), "the shared parameters left out: every token goes through them too"
-    assert counts.active == pytest.approx(8e9), "4 + 2 · 2 = 8 billion, and so 1.6·10¹⁰ operations a position"
+    actives = {
+        "the shared parameters left out: every token goes through them too": 4e9,
+        "one expert active: a token goes through k of them": 6e9,
+        "all experts active: a token goes through k of them": 36e9,
+        "the shared parameters once for each expert that is used: a token goes through them once": 12e9,
+        "a share k/E of everything: the shared parameters are always active": 36e9 * 2 / 16,
+    }
+    otherwise = f"4 + 2 · 2 = 8 billion are active, and so 1.6·10¹⁰ operations a position; not {counts.active:g}"
+    assert counts.active == pytest.approx(8e9), named(counts.active, actives, otherwise)
     assert matmul_flops(counts.active, 1) == pytest.approx(1.6e10)
 
 
 @pytest.mark.exercise("parameter_counts")
 def test_parameter_counts_of_whole_numbers_are_whole_and_exact(impl):
-    counts = impl.parameter_counts(3, 10**18, n_experts=7, k=7)
-    assert counts == (7 * 10**18 + 3, 7 * 10**18 + 3), "with k = E every parameter is active"
-    assert impl.parameter_counts(5, 0, n_experts=4, k=1) == (5, 5)
+    counts = counted(impl, 3, 10**18, n_experts=7, k=7)
+    assert counts == (7 * 10**18 + 3, 7 * 10**18 + 3), (
+        f"with k = E every parameter is active, 7·10¹⁸ + 3, exactly; got {counts}: a float has 16 digits, so whole "
+        "numbers stay whole"
+    )
+    assert counted(impl, 5, 0, n_experts=4, k=1) == (5, 5), "experts of no parameters add nothing"
 
 
 @pytest.mark.exercise("parameter_counts")
@@ -57,23 +82,36 @@ def test_a_token_of_the_large_preset_takes_74_billion_operations_for_37_billion_
 # --- expected_unused_experts -------------------------------------------------------------------------------------
 
 
-@pytest.mark.exercise("expected_unused_experts")
-def test_expected_unused_experts_of_256_positions_are_a_twelfth_of_one(impl):
-    # 256 · (31/32)²⁵⁶ = 256 · e^(256 · ln 0.96875) = 256 · e^-8.1277 = 0.0756: each has 256 · 8 / 256 = 8 positions.
-    unused = impl.expected_unused_experts(256, 256, 8)
-    assert unused != pytest.approx(256 - 0.0756, abs=1e-3), "these are the used ones: asked for are those left unused"
-    assert unused == pytest.approx(0.0756, abs=1e-4)
+def unused_mistakes(n_positions, n_experts, k):
+    left = 1 - k / n_experts
+    return {
+        "these are the used ones: asked for are those left unused": n_experts * (1 - left**n_positions),
+        # Draws that may hit the same expert twice.
+        "a position's k experts are different: it misses 1 - k/E of them, not what k draws miss": (
+            n_experts * (1 - 1 / n_experts) ** (k * n_positions)
+        ),
+        "k is ignored: a position chooses k experts, so each is missed with 1 - k/E": (
+            n_experts * (1 - 1 / n_experts) ** n_positions
+        ),
+        "the chance of one expert to be left unused: there are E of them": left**n_positions,
+        "each position was taken to choose experts that nobody else chose: positions choose on their own": max(
+            0, n_experts - k * n_positions
+        ),
+        "one position is left out: P of them choose": n_experts * left ** (n_positions - 1),
+        "P is ignored: each position misses 1 - k/E, so P of them miss its P-th power": n_experts * left,
+    }
 
 
 @pytest.mark.exercise("expected_unused_experts")
-@pytest.mark.parametrize(("n_positions", "unused"), [(1, 248.0), (16, 154.04), (64, 33.56)])
-def test_expected_unused_experts_of_small_batches(impl, n_positions, unused):
-    # 256 · (31/32)^T: 31/32 of 256 is 248; (31/32)^16 = 0.60173, (31/32)^64 = 0.13110.
+@pytest.mark.parametrize(("n_positions", "unused"), [(16, 154.04), (1, 248.0), (64, 33.56), (256, 0.0756)])
+def test_expected_unused_experts_of_256_when_each_position_takes_8(impl, n_positions, unused):
+    # 256 · (31/32)^P: 31/32 of 256 is 248; (31/32)^16 = 0.60173, (31/32)^64 = 0.13110, and
+    # (31/32)²⁵⁶ = e^(256 · ln 0.96875) = e^-8.1277: a twelfth of one expert.
     got = impl.expected_unused_experts(n_positions, 256, 8)
-    # 256 · (255/256)^(8·T): eight draws that may hit the same expert twice. At T = 1 that is 248.11.
-    with_repetition = 256 * (255 / 256) ** (8 * n_positions)
-    assert got != pytest.approx(with_repetition, rel=1e-6), "a position's k experts are different: it misses 1 - k/E"
-    assert got == pytest.approx(unused, abs=0.01)
+    otherwise = f"256 · (31/32)^{n_positions} = {unused} of 256 are unused on average, not {got}"
+    assert got == pytest.approx(unused, abs=0.01 if unused > 1 else 1e-4), named(
+        got, unused_mistakes(n_positions, 256, 8), otherwise
+    )
 
 
 def unused_by_enumeration(n_positions, n_experts, k):
@@ -84,21 +122,31 @@ def unused_by_enumeration(n_positions, n_experts, k):
 
 
 @pytest.mark.exercise("expected_unused_experts")
-@pytest.mark.parametrize(("n_positions", "n_experts", "k"), [(0, 4, 2), (1, 4, 2), (2, 4, 2), (3, 4, 1), (3, 5, 3)])
+@pytest.mark.parametrize(("n_positions", "n_experts", "k"), [(1, 4, 2), (0, 4, 2), (2, 4, 2), (3, 4, 1), (3, 5, 3)])
 def test_expected_unused_experts_is_the_mean_over_all_choices(impl, n_positions, n_experts, k):
     expected = unused_by_enumeration(n_positions, n_experts, k)
-    assert impl.expected_unused_experts(n_positions, n_experts, k) == pytest.approx(expected)
+    got = impl.expected_unused_experts(n_positions, n_experts, k)
+    otherwise = f"{n_positions} positions with {k} of {n_experts} experts each leave {expected} unused, not {got}"
+    assert got == pytest.approx(expected), named(got, unused_mistakes(n_positions, n_experts, k), otherwise)
 
 
 @pytest.mark.exercise("expected_unused_experts")
 def test_expected_unused_experts_with_every_expert_chosen_are_none(impl):
-    assert impl.expected_unused_experts(1, 8, 8) == 0
+    got = impl.expected_unused_experts(1, 8, 8)
+    assert got == 0, f"one position that takes all 8 of 8 leaves none unused, not {got}"
 
 
 @pytest.mark.exercise("expected_unused_experts")
 @pytest.mark.parametrize(
     ("name", "arguments"),
-    [("n_positions", (-1, 8, 2)), ("n_positions", (1.5, 8, 2)), ("n_experts", (1, 0, 1)), ("k", (1, 8, 9))],
+    [
+        ("n_positions", (-1, 8, 2)),
+        ("n_positions", (1.5, 8, 2)),
+        ("n_experts", (1, 0, 1)),
+        ("n_experts", (1, 2.5, 1)),
+        ("k", (1, 8, 9)),
+        ("k", (1, 8, 0)),
+    ],
 )
 def test_expected_unused_experts_refuses_impossible_numbers(impl, name, arguments):
     assert_refuses(name, impl.expected_unused_experts, *arguments)
@@ -107,11 +155,52 @@ def test_expected_unused_experts_refuses_impossible_numbers(impl, name, argument
 # --- expected_unused_given ---------------------------------------------------------------------------------------
 
 
+def given_mistakes(chances, n_positions):
+    mean = sum(chances) / len(chances)
+    unused = sum((1 - c) ** n_positions for c in chances)
+    return {
+        "these are the used ones: asked for are those left unused": len(chances) - unused,
+        "a mean over the experts: the sum says how many are unused": unused / len(chances),
+        "the chances were averaged first, as for a balanced router: each expert has its own": (
+            len(chances) * (1 - mean) ** n_positions
+        ),
+        "the chance that all are left unused: asked for is how many are": math.prod(
+            (1 - c) ** n_positions for c in chances
+        ),
+        "c^P is the chance that every position chooses the expert: it is unused when none does, (1 - c)^P": sum(
+            c**n_positions for c in chances
+        ),
+        "1 - c^P is the chance that some position passes the expert by: all must, (1 - c)^P": sum(
+            1 - c**n_positions for c in chances
+        ),
+        "P is ignored: all P positions must pass an expert by, (1 - c)^P": sum(1 - c for c in chances),
+        "1 - P·c adds up chances that are not exclusive: P positions pass an expert by with (1 - c)^P": sum(
+            1 - n_positions * c for c in chances
+        ),
+        "1 - P·c, cut at 0, adds up chances that are not exclusive: (1 - c)^P": sum(
+            max(0, 1 - n_positions * c) for c in chances
+        ),
+    }
+
+
 @pytest.mark.exercise("expected_unused_given")
-def test_expected_unused_given_adds_each_expert_s_chance_to_be_left_alone(impl):
-    # Two positions: 0.1² + 0.5² + 0.6² = 0.01 + 0.25 + 0.36.
-    assert impl.expected_unused_given([0.9, 0.5, 0.4], 2) == pytest.approx(0.62)
-    assert impl.expected_unused_given([1.0, 0.0], 5) == 1.0, "one is always chosen, the other never"
+@pytest.mark.parametrize(
+    ("chances", "n_positions", "unused"),
+    [
+        ([0.9, 0.5, 0.4], 2, 0.62),  # 0.1² + 0.5² + 0.6² = 0.01 + 0.25 + 0.36
+        ([0.9, 0.5, 0.4], 3, 0.342),  # 0.001 + 0.125 + 0.216
+        ([1.0, 0.0], 5, 1.0),  # one is always chosen, the other never
+        ([0.3, 0.8], 0, 2.0),  # nobody chooses
+        ([0.25] * 8, 2, 4.5),  # k/E = 2/8 each: 8 · 0.75²
+    ],
+)
+def test_expected_unused_given_adds_each_expert_s_chance_to_be_left_alone(impl, chances, n_positions, unused):
+    try:
+        got = impl.expected_unused_given(chances, n_positions)
+    except ValueError as error:
+        pytest.fail(f"chances {chances} and {n_positions} positions are fine, and were refused ({error})")
+    otherwise = f"Σ (1 - c)^{n_positions} over {chances} is {unused}, not {got}"
+    assert got == pytest.approx(unused), named(got, given_mistakes(chances, n_positions), otherwise)
 
 
 @pytest.mark.exercise("expected_unused_given")
@@ -119,7 +208,8 @@ def test_expected_unused_given_adds_each_expert_s_chance_to_be_left_alone(impl):
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=8), st.integers(0, 50))
 def test_expected_unused_given_is_least_when_the_chances_are_even(impl, chances, n_positions):
     even = [sum(chances) / len(chances)] * len(chances)
-    assert impl.expected_unused_given(even, n_positions) <= impl.expected_unused_given(chances, n_positions) + 1e-9
+    least, got = impl.expected_unused_given(even, n_positions), impl.expected_unused_given(chances, n_positions)
+    assert least <= got + 1e-9, f"even chances leave the fewest unused: {least} with {even}, {got} with {chances}"
 
 
 @pytest.mark.exercise("expected_unused_given")
@@ -129,63 +219,6 @@ def test_expected_unused_given_refuses_what_is_no_chance(impl, chances):
 
 
 @pytest.mark.exercise("expected_unused_given")
-def test_expected_unused_given_refuses_a_number_of_positions_below_0(impl):
-    assert_refuses("n_positions", impl.expected_unused_given, [0.5], -1)
-
-
-# --- load ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.exercise("load_imbalance")
-@pytest.mark.parametrize(
-    ("counts", "imbalance"),
-    [([5, 5, 5, 5], 1.0), ([6, 2, 0, 0], 3.0), ([0, 0, 7], 3.0), ([4], 1.0)],
-    ids=["balanced", "6 where 2 would be even", "collapsed", "one expert"],
-)
-def test_load_imbalance_is_the_busiest_over_the_mean(impl, counts, imbalance):
-    got = impl.load_imbalance(counts)
-    busy = [count for count in counts if count]
-    without_idle = max(counts) / (sum(busy) / len(busy))
-    assert got == imbalance or got != without_idle, "experts that did nothing count in the mean: the mean is over all E"
-    assert got == pytest.approx(imbalance)
-
-
-@pytest.mark.exercise("load_imbalance")
-@law
-@given(st.lists(st.integers(0, 1000), min_size=1, max_size=9).filter(sum))
-def test_load_imbalance_is_1_to_E_and_asks_neither_who_nor_how_long(impl, counts):
-    imbalance = impl.load_imbalance(counts)
-    assert 1 - 1e-12 <= imbalance <= len(counts) + 1e-12
-    assert impl.load_imbalance([7 * count for count in counts[::-1]]) == pytest.approx(imbalance), (
-        "a load seven times as long, with the experts in another order, is as uneven"
-    )
-
-
-@pytest.mark.exercise("load_imbalance")
-@pytest.mark.parametrize("counts", [[], [0, 0], [-1, 2], [1.5, 2]])
-def test_load_imbalance_refuses_counts_of_nothing(impl, counts):
-    assert_refuses("counts", impl.load_imbalance, counts)
-
-
-@pytest.mark.parametrize(
-    ("counts", "experts"),
-    # Shares of 3/4 and 1/4: exp(0.75 · ln(4/3) + 0.25 · ln 4) = exp(0.2158 + 0.3466) = 1.7548.
-    [([5, 5, 5, 5], 4.0), ([6, 2, 0, 0], 1.7548), ([0, 0, 7], 1.0), ([9, 9, 0], 2.0)],
-    ids=["balanced", "6 and 2", "collapsed", "two of three"],
-)
-def test_effective_experts_is_the_exponential_of_the_entropy(counts, experts):
-    assert effective_experts(counts) == pytest.approx(experts, abs=1e-4)
-
-
-@law
-@given(st.lists(st.integers(0, 1000), min_size=1, max_size=9).filter(sum))
-def test_effective_experts_are_one_to_E_and_at_least_E_over_the_imbalance(counts):
-    # The busiest share s gives an entropy of at least -ln s, and s = imbalance / E.
-    effective, imbalance = effective_experts(counts), max(counts) * len(counts) / sum(counts)
-    assert 1 - 1e-9 <= effective <= len(counts) + 1e-9
-    assert effective >= len(counts) / imbalance - 1e-9
-
-
-@pytest.mark.parametrize("counts", [[], [0, 0], [-1, 2], [1.5, 2]])
-def test_effective_experts_refuses_counts_of_nothing(counts):
-    assert_refuses("counts", effective_experts, counts)
+@pytest.mark.parametrize("n_positions", [-1, 1.5])
+def test_expected_unused_given_refuses_a_number_of_positions_below_0(impl, n_positions):
+    assert_refuses("n_positions", impl.expected_unused_given, [0.5], n_positions)

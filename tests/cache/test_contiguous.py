@@ -48,6 +48,12 @@ def test_update_returns_the_past_followed_by_the_new_positions(impl, length, T):
         "the whole capacity came back, its empty places too: cut it at length + T"
     )
     assert keys.shape[2] != T or length == 0, "only the new positions came back: the past is what a cache is for"
+    if length > T:
+        assert not close(keys[:, :, :T], k), "the new keys were written from place 0 on, over the past: begin at length"
+    if length:
+        assert not close(keys[:, :, :length], cache.keys[-1][:, :, :length]), (
+            "every layer writes to the last layer's cache: layer 1 got the last one's past (use self.keys[layer])"
+        )
     assert keys.shape == values.shape == (B, K, length + T, H), (
         f"shape {tuple(keys.shape)} came back, not (B, K, S, H) = {(B, K, length + T, H)}, S = length + T"
     )
@@ -114,11 +120,27 @@ def test_update_twice_without_advance_overwrites(impl):
 @pytest.mark.exercise("KVCache.update")
 def test_update_takes_exactly_as_many_positions_as_there_is_room_for(impl):
     cache = cache_of(impl.KVCache, length=3, capacity=4)
-    assert cache.update(0, *new_heads(1))[0].shape[2] == 4, "the last place of the capacity is usable: S = 3 + 1 = 4"
+    try:
+        keys, _ = cache.update(0, *new_heads(1))
+    except ValueError as error:
+        pytest.fail(f"the last place of the capacity is usable, one more position after 3 of 4 fits: {error}")
+    assert keys.shape[2] == 4, "the last place of the capacity is usable: S = 3 + 1 = 4"
     before = contents(cache)
     no_room = "2 more positions after 3 do not fit into a capacity of 4: raise a ValueError (`_end_of` does)"
     assert_is_refused(no_room, cache.update, 0, *new_heads(2))
     assert all(map(torch.equal, contents(cache), before)), "an update that is refused must not write anything"
+
+
+@pytest.mark.exercise("KVCache.update")
+@pytest.mark.parametrize(
+    "shape", [(1, K, 2, H), (B, 1, 2, H), (B, K, 2, 1)], ids=["one row", "one head", "one number a head"]
+)
+@pytest.mark.parametrize("which", ["k", "v"])
+def test_update_refuses_heads_of_another_shape(impl, shape, which):
+    # Each of these would be copied into every row, head or number without a word.
+    right, wrong = new_heads(2)[0], random(*shape)
+    cache = cache_of(impl.KVCache)
+    assert_refuses(which, cache.update, 0, *((wrong, right) if which == "k" else (right, wrong)))
 
 
 @pytest.mark.exercise("KVCache.update")
@@ -178,7 +200,10 @@ def test_advance_refuses_more_than_the_capacity(impl):
     no_room = "2 more positions after 3 do not fit into a capacity of 4: raise a ValueError (`_need_room` does)"
     assert_is_refused(no_room, cache.advance, 2)
     assert cache.length == 3, "an advance that is refused must not count anything"
-    cache.advance(1)
+    try:
+        cache.advance(1)
+    except ValueError as error:
+        pytest.fail(f"the last place of the capacity is usable, one more position after 3 of 4 fits: {error}")
     assert cache.length == 4
 
 
@@ -240,6 +265,14 @@ def attended(impl, length, T, **options):
 
 
 @pytest.mark.exercise("KVCache.attend")
+def test_attend_leaves_the_length_to_advance(impl):
+    cache = cache_of(impl.KVCache, length=3)
+    for layer in range(3):
+        cache.attend(layer, queries(1), *new_heads(1))
+        assert cache.length == 3, "the length was advanced inside a layer: `advance` moves it, once a pass"
+
+
+@pytest.mark.exercise("KVCache.attend")
 @PASSES
 def test_attend_equals_torch_s_attention_over_the_past_and_the_new_positions(impl, length, T):
     actual, q, keys, values = attended(impl, length, T)
@@ -289,14 +322,6 @@ def test_attend_stores_the_new_positions_in_its_own_layer(impl):
     after = contents(cache)
     assert not all(map(torch.equal, after, before)), "nothing was stored: the next pass will not find these positions"
     assert all(map(close, after, expected)), "attend(1, …) at length 3 stores positions 3 and 4 of layer 1 alone"
-
-
-@pytest.mark.exercise("KVCache.attend")
-def test_attend_leaves_the_length_to_advance(impl):
-    cache = cache_of(impl.KVCache, length=3)
-    for layer in range(3):
-        cache.attend(layer, queries(1), *new_heads(1))
-        assert cache.length == 3, "the length was advanced inside a layer: `advance` moves it, once a pass"
 
 
 @pytest.mark.exercise("KVCache.attend")
@@ -377,7 +402,8 @@ def test_kv_cache_matches_full_forward(impl):
         assert cache.length == position + 1, f"advance(1) took the length from {position} to {cache.length}"
     cached = torch.cat(logits, dim=1)
     gap = (cached - full).abs().amax(dim=(0, 2))
-    wrong = [position for position, difference in enumerate(gap.tolist()) if not difference < 1e-12]  # NaN is wrong
+    # Three layers of sums in another order: off by 2e-13 in the worst of 1,500 seeds, a mistake by 1e-3 and more.
+    wrong = [position for position, difference in enumerate(gap.tolist()) if not difference < 1e-9]  # NaN is wrong
     assert not wrong, (
         f"with the cache, positions {wrong} score differently than in a fresh full pass (by up to {gap.max():.2g}). "
         + cached_mistake(wrong)

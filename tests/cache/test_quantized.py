@@ -3,9 +3,19 @@
 import pytest
 import torch
 from by_hand import close, random
+from instead import errors_mean
+from refusal import assert_is_refused
 from tiny_models import tiny_config, tiny_model, tokens_of
 
-from nanolm.cache import Float8KVCache, Int8KVCache, KVCache, RaggedFloat8KVCache, RaggedInt8KVCache, cache_classes
+from nanolm.cache import (
+    Float8KVCache,
+    Int8KVCache,
+    KVCache,
+    RaggedFloat8KVCache,
+    RaggedInt8KVCache,
+    RaggedKVCache,
+    cache_classes,
+)
 
 B, K, H = 2, 2, 6  # of tiny_config
 
@@ -25,17 +35,38 @@ def off_by(actual, expected):
 
 
 @pytest.mark.exercise("Int8KVCache.update")
+def test_update_of_an_int8_cache_chooses_codes_for_the_scales_as_stored(impl):
+    # 127.457 / 127 is 1.0036, stored as 1, by which 100.6 gets code 101; by 1.0036 it would be 100.
+    cache = impl.Int8KVCache(tiny_config(), B, 8, torch.float64)
+    k = torch.tensor([127.457, 100.6, 50.0, -3.0, 0.0, 0.2], dtype=torch.float64).expand(B, K, 1, H)
+    cache.update(0, k, -k)
+    codes = cache.keys[0][0, 0, 0].tolist()
+    assert codes[1] != 100, "codes belong to the scale before it was stored: quantize(…, scale_dtype=SCALE_DTYPE)"
+    assert codes == [127, 101, 50, -3, 0, 0], f"codes {codes}, not [127, 101, 50, -3, 0, 0] of scale 1"
+
+
+@pytest.mark.exercise("Int8KVCache.update")
 def test_update_of_an_int8_cache_returns_the_past_and_the_new_positions(impl):
     cache, (k, v) = impl.Int8KVCache(tiny_config(), B, 8, torch.float64), new_heads(4)
     keys, values = cache.update(1, k[:, :, :3], v[:, :, :3])
     assert keys.shape == values.shape == (B, K, 3, H), f"shape {tuple(keys.shape)}, not (B, K, S, H)"
     assert keys.dtype == torch.float64, f"floats come out, in the cache's dtype; these are {keys.dtype}"
+    assert cache.length == 0, "the length is advance's, once a pass"
+    shared = k[:, :, :3].abs().max().item() / 127
+    as_shared = (k[:, :, :3] / shared).round() * shared
+    assert not (off_by(keys, k[:, :, :3]) > 0.1 and close(keys, as_shared, shared)), (
+        "one scale for several heads or positions drowns the small ones"
+    )
     cache.advance(3)
     keys, values = cache.update(1, k[:, :, 3:], v[:, :, 3:])
     assert keys.shape[2] == 4, f"{keys.shape[2]} positions came back for 3 cached and 1 new"
     assert not (off_by(keys, v) < 0.1 and off_by(values, k) < 0.1), "keys and values are swapped"
+    assert not (off_by(keys, k) < 0.1 and off_by(values, k) < 0.1), "the values are the keys again"
     for name, actual, expected in (("keys", keys, k), ("values", values, v)):
-        assert off_by(actual[:, :, 3:], expected[:, :, 3:]) < 0.1, f"the new {name} are wrong: are the scales applied?"
+        assert off_by(actual[:, :, 3:], expected[:, :, 3:]) < 0.1, (
+            f"the new {name} are wrong: do their codes and scales lie at positions length … length + T - 1, and is "
+            "each code times its scale?"
+        )
         assert off_by(actual[:, :, :3], expected[:, :, :3]) < 0.1, (
             f"the past {name} are wrong: their scales must be stored with them, at their positions"
         )
@@ -50,8 +81,24 @@ def test_update_of_an_int8_cache_gives_each_head_of_each_position_a_scale(impl):
         off = off_by(actual, expected)
         assert off < 0.1, f"{name} are off by {off:.0%}: one scale for several heads or positions drowns the small ones"
         assert off < 0.004, f"{name} are off by {off:.2%}; rounding to the nearest of 127 steps is off by 0.4 % at most"
+    assert cache.key_scales[0].dtype == torch.bfloat16, "scales are stored in bfloat16"
     scales = cache.key_scales[0][:, :, :4].double()
     assert close(scales[..., 0], k.abs().amax(-1) / 127, 0.004 * scales.max().item()), "a scale is absmax / 127"
+
+
+@pytest.mark.exercise("Int8KVCache.update")
+def test_update_of_an_int8_cache_returns_what_its_codes_stand_for(impl):
+    cache, (k, v) = impl.Int8KVCache(tiny_config(), B, 8, torch.float64), new_heads(2)
+    keys, values = cache.update(0, k, v)
+    assert not torch.equal(keys, k) and not torch.equal(values, v), (
+        "the new ones came back as they went in: what comes back is what the codes stand for, for the new ones too"
+    )
+    for name, back, codes, scales in (
+        ("keys", keys, cache.keys, cache.key_scales),
+        ("values", values, cache.values, cache.value_scales),
+    ):
+        expected = codes[0][:, :, :2].double() * scales[0][:, :, :2].double()
+        assert torch.equal(back, expected), f"{name}: what comes back is not code · scale of what is stored"
 
 
 @pytest.mark.exercise("Int8KVCache.update")
@@ -59,13 +106,18 @@ def test_update_of_an_int8_cache_stores_codes_and_touches_nothing_else(impl):
     cache, (k, v) = impl.Int8KVCache(tiny_config(), B, 8, torch.float64), new_heads(2)
     cache.length = 3
     stores = (cache.keys, cache.values, cache.key_scales, cache.value_scales)
+    for codes, scales in zip(stores[:2], stores[2:], strict=True):
+        codes[1][:, :, :3], scales[1][:, :, :3] = 5, 2.0  # rounded anew it would be 127 steps of 10 / 127
     before = [[tensor.clone() for tensor in store] for store in stores]
     cache.update(1, k, v)
     assert cache.length == 3, "the length is advance's, once a pass"
     assert cache.keys[1].dtype == cache.values[1].dtype == torch.int8, "codes are stored, not floats"
     for store, old in zip(stores, before, strict=True):
-        assert (store[1][:, :, 3:5] != old[1][:, :, 3:5]).any(), "nothing was written at positions 3 and 4 of layer 1"
-        assert torch.equal(store[1][:, :, :3], old[1][:, :, :3]), "positions 0 to 2 changed: only new ones are written"
+        assert (store[1][:, :, 3:5] != old[1][:, :, 3:5]).any(), (
+            "nothing was written at positions 3 and 4 of layer 1: new ones go to length … length + T - 1, their codes "
+            "to keys and values, their scales to key_scales and value_scales"
+        )
+        assert torch.equal(store[1][:, :, :3], old[1][:, :, :3]), "positions 0 to 2 changed: quantize only new ones"
         assert torch.equal(store[1][:, :, 5:], old[1][:, :, 5:]), "positions behind the new ones changed"
         assert torch.equal(store[0], old[0]) and torch.equal(store[2], old[2]), "another layer's cache changed"
 
@@ -82,12 +134,39 @@ def test_update_of_an_int8_cache_does_not_quantize_the_past_again(impl):
 
 
 @pytest.mark.exercise("Int8KVCache.update")
+def test_update_of_an_int8_cache_lets_no_gradient_in(impl):
+    cache, (k, v) = impl.Int8KVCache(tiny_config(), B, 8, torch.float64), new_heads(2)
+    keys, values = cache.update(0, k.requires_grad_(), v.requires_grad_())
+    kept = (keys, values, cache.key_scales[0], cache.value_scales[0])
+    assert not any(tensor.requires_grad for tensor in kept), "a cache serves inference: detach what goes into it"
+
+
+@pytest.mark.exercise("Int8KVCache.update")
+def test_update_of_an_int8_cache_writes_where_its_places_are(impl):
+    ragged = type("Ragged", (impl.Int8KVCache, RaggedKVCache), {})
+    cache, (k, v) = ragged(tiny_config(), B, 8, torch.float64), new_heads(4)
+    cache.update(0, k[:, :, :3], v[:, :, :3])
+    cache.advance([3, 1])
+    keys, values = cache.update(0, k[:, :, 3:], v[:, :, 3:])
+    for name, back, given in (("key", keys, k), ("value", values, v)):
+        assert off_by(back[:1, :, 3:4], given[:1, :, 3:]) < 0.004, f"row 0, of 3, has its new {name} elsewhere"
+        assert off_by(back[1:, :, 1:2], given[1:, :, 3:]) < 0.004, (
+            f"rows of 3 and 1: row 1's new {name} is not its second. Where a row's new positions are `self._places(T)` "
+            "says, in a cache whose rows have lengths of their own too"
+        )
+
+
+@pytest.mark.exercise("Int8KVCache.update")
 def test_update_of_an_int8_cache_refuses_what_does_not_fit(impl):
-    cache = impl.Int8KVCache(tiny_config(), B, 4, torch.float64)
-    with pytest.raises(ValueError):
-        cache.update(0, *new_heads(5))
-    with pytest.raises(ValueError):
-        cache.update(0, *(x[:, :1] for x in new_heads(2)))
+    cache, bad = impl.Int8KVCache(tiny_config(), B, 4, torch.float64), new_heads(2)[0]
+    bad[1, 0, 1, 3] = torch.nan
+    for why, (k, v) in {
+        "5 positions do not fit into a capacity of 4": new_heads(5),
+        "keys and values of one head do not fit into a cache of two": [x[:, :1] for x in new_heads(2)],
+        "keys that hold a NaN have no scale": (bad, bad),
+    }.items():
+        with errors_mean(f"{why}: raise a ValueError before anything else", RuntimeError, IndexError):
+            assert_is_refused(f"{why}: raise a ValueError", cache.update, 0, k, v)
     assert not cache.keys[0].any(), "an update that is refused must not write anything"
 
 

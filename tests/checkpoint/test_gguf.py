@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 from by_hand import close, decoder_logits
-from gguf_twins import interleaved, write_twin
+from gguf_twins import interleaved, sentencepiece, write_twin
 from typer.testing import CliRunner
 
 import nanolm
@@ -56,7 +56,7 @@ def test_the_configuration_is_that_of_the_metadata(twin):
 
 
 @pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("kind", ["Q4_1", "Q4_0", "Q8_0", "F16", "F32"])
+@pytest.mark.parametrize("kind", ["Q4_1", "Q4_0", "Q8_0", "F16", "F32", "BF16", "Q5_0", "Q5_1"])
 def test_a_file_runs_as_the_weights_that_its_codes_stand_for(tmp_path, kind, tied):
     path, tensors = write_twin(tmp_path / "x.gguf", kind, tied)
     model, _ = load_gguf(path, dtype=torch.float64)
@@ -90,7 +90,7 @@ def test_a_loaded_model_is_ready_for_inference_in_the_number_type_asked_for(twin
 
 
 def test_quantized_keeps_the_layers_as_8_bit_codes_and_the_head_as_it_is(twin):
-    (model, _), (exact, _) = load_gguf(twin.path, quantized=True), load_gguf(twin.path)
+    (model, _), (exact, _) = load_gguf(twin.path, weights="int8"), load_gguf(twin.path)
     kinds = {name: type(module) for name, module in model.named_modules() if name.endswith(("qkv", "out", "down"))}
     assert len(kinds) == 6 and set(kinds.values()) == {QuantizedLinear}
     assert torch.equal(model.head.weight, exact.head.weight)
@@ -110,6 +110,35 @@ def test_without_a_length_of_its_own_a_head_has_its_share_of_the_width(tmp_path)
 def test_the_start_token_counts_only_where_the_file_says_that_texts_begin_with_it(tmp_path, adds, start):
     path, _ = write_twin(tmp_path / "x.gguf", tokenizer__ggml__add_bos_token=adds)
     assert load_gguf(path)[0].config.bos_token_id == start
+
+
+@pytest.mark.parametrize("changes", [{"llama__rope__scaling__factor": 4.0}, {"llama__rope__scaling__type": "linear"}])
+def test_a_factor_without_a_type_presses_positions_together(tmp_path, changes):
+    changes = {"llama__rope__scaling__factor": 4.0, **changes}
+    model, _ = load_gguf(write_twin(tmp_path / "x.gguf", **changes).path, dtype=torch.float64)
+    scaling = model.config.rope_scaling
+    assert scaling is not None and (scaling.kind, scaling.get("factor")) == ("linear", 4.0), "as llama.cpp reads it"
+    plain, _ = load_gguf(write_twin(tmp_path / "y.gguf").path, dtype=torch.float64)
+    slow, fast = (each.rotary.rotation(8 // i, 1, 9, torch.zeros(1).double()) for i, each in ((1, model), (4, plain)))
+    assert close(slow.cos, fast.cos), "position 8 turns as position 2 did"
+
+
+def test_the_factors_of_llama_3_1_are_read_from_their_tensor(tmp_path):
+    path = write_twin(tmp_path / "x.gguf", extra={"rope_freqs.weight": torch.tensor([1.0] * 4 + [8.0] * 4)}).path
+    model, _ = load_gguf(path, dtype=torch.float64)
+    scaled, like = model.rotary.rotation(8, 1, 9, torch.zeros(1).double()).cos[0], torch.arange(8).double()
+    angles = 8 * 333.0 ** (-like / 8) / torch.tensor([1.0] * 4 + [8.0] * 4)
+    assert close(scaled, angles.cos())
+
+
+def test_a_qwen3_s_rows_stay_in_their_order_and_its_queries_and_keys_are_normed(tmp_path):
+    norms = {f"blk.{i}.attn_{x}_norm.weight": torch.full((16,), 2.0) for i in range(2) for x in "qk"}
+    path = write_twin(tmp_path / "x.gguf", architecture="qwen3", extra=norms).path
+    model, _ = load_gguf(path)
+    assert model.config.qk_norm == "head" and model.layers[0].attention.qkv.q_norm.tolist() == [2.0] * 16
+    twin = write_twin(tmp_path / "y.gguf", architecture="qwen3", extra=norms)
+    rows = twin.tensors["model.layers.0.self_attn.q_proj.weight"]
+    assert close(model.layers[0].attention.qkv.linear.weight[:96].double(), rows[interleaved(96, 16)], 1e-6)
 
 
 # --- tokenizer ---------------------------------------------------------------------------------------------------
@@ -156,27 +185,80 @@ def test_control_tokens_are_special_and_user_defined_ones_are_text(tmp_path):
     assert tokenizer.decode(ids, skip_special_tokens=True) == "a12"
 
 
+def test_llama_3_s_rule_takes_digits_by_three_and_keeps_whole_words(tmp_path):
+    path = write_twin(tmp_path / "x.gguf", tokenizer__ggml__pre="llama-bpe", tokenizer__ggml__add_bos_token=None).path
+    model, tokenizer = load_gguf(path)
+    assert pieces(tokenizer, "x 1212 the") == ["x", "Ġ", "12", "1", "2", "Ġthe"]
+    assert model.config.bos_token_id == 1, "texts begin with the start token, unless the file says otherwise"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("the cat", ["▁the", "▁", "c", "at"]),
+        ("that", ["▁th", "at"]),  # "▁th" scores more than "at", and both are made; "▁tha" is no piece
+        ("é", ["▁", "<0xC3>", "<0xA9>"]),
+        ("</s>", ["</s>"]),
+    ],
+)
+def test_sentencepiece_joins_the_pair_with_the_highest_score(tmp_path, text, expected):
+    _, tokenizer = load_gguf(write_twin(tmp_path / "x.gguf", **sentencepiece()).path)
+    assert pieces(tokenizer, text) == expected
+
+
+def test_sentencepiece_texts_come_back_and_begin_with_the_start_token(tmp_path):
+    model, tokenizer = load_gguf(write_twin(tmp_path / "x.gguf", **sentencepiece()).path)
+    for text in ("the that", " two  spaces", "é 漢字 🚀"):
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+        assert "".join(tokenizer.decode_stream(tokenizer.encode(text))) == text
+    assert (model.config.bos_token_id, model.config.eos_token_ids) == (1, (2,))
+
+
 # --- what cannot be read -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"general__architecture": "gemma2"}, r"general\.architecture = 'gemma2'; this engine reads 'llama' only"),
+        (
+            {"general__architecture": "gemma2"},
+            r"general\.architecture = 'gemma2'; this engine reads 'llama' and 'qwen2' and 'qw",
+        ),
         ({"llama__embedding_length": None}, r"lacks the entry llama\.embedding_length"),
         ({"llama__embedding_length": "64"}, r"llama\.embedding_length = 64; it must be of type int"),
         ({"llama__attention__head_count_kv": [2, 2]}, r"head_count_kv = \[2, 2\]; it must be of type int"),
         ({"llama__attention__head_count": 0}, r"n_heads is 0; it must be above 0"),
         ({"llama__attention__layer_norm_rms_epsilon": None}, r"lacks the entry .*layer_norm_rms_epsilon"),
-        ({"llama__rope__scaling__type": "yarn"}, r"llama\.rope\.scaling\.type = 'yarn'; this engine reads 'none' only"),
+        ({"llama__rope__scaling__type": "yarn"}, r"scaling\.type = 'yarn' and .*factor = 0\.0; it must be above 0"),
+        ({"llama__rope__scaling__type": "longrope"}, r"scaling\.type = 'longrope'; this engine reads 'none', 'linear'"),
+        ({"llama__attention__sliding_window": 16}, r"sliding_window = 16; this engine does not know what that changes"),
+        ({"llama__logit_scale": 0.5}, r"llama\.logit_scale = 0\.5; this engine does not know what that changes"),
         ({"llama__rope__dimension_count": 8}, r"rope\.dimension_count = 8; this engine reads 16 only"),
         ({"llama__expert_count": 8}, r"expert_count = 8"),
         ({"tokenizer__ggml__tokens": None}, r"lacks the entry tokenizer\.ggml\.tokens"),
         ({"tokenizer__ggml__merges": None}, r"lacks the entry tokenizer\.ggml\.merges"),
         ({"tokenizer__ggml__eos_token_id": None}, r"lacks the entry tokenizer\.ggml\.eos_token_id"),
-        ({"tokenizer__ggml__model": "llama"}, r"tokenizer\.ggml\.model = 'llama'; this reader knows 'gpt2' only"),
-        ({"tokenizer__ggml__pre": "qwen2"}, r"tokenizer\.ggml\.pre = 'qwen2'; .* 'smollm' and 'gpt-2' only"),
-        ({"kind": "Q5_0"}, r"blk\.0\.attn_q\.weight is stored as Q5_0; F32, F16, Q4_0, Q4_1, Q8_0 can be read"),
+        (
+            {"tokenizer__ggml__model": "bert"},
+            r"tokenizer\.ggml\.model = 'bert'; this reader knows 'gpt2' and 'llama' only",
+        ),
+        ({"tokenizer__ggml__pre": "tekken"}, r"tokenizer\.ggml\.pre = 'tekken'; .* 'smollm', 'gpt-2', .* only"),
+        ({"tokenizer__ggml__model": "llama"}, r"lacks the entry tokenizer\.ggml\.scores"),
+        ({"tokenizer__ggml__eos_token_id": 265}, r"eos_token_id = 265; ids run from 0 to 264"),
+        ({"tokenizer__ggml__bos_token_id": 9999}, r"bos_token_id = 9999; ids run from 0 to 264"),
+        (
+            {"tokenizer__ggml__merges": ["th"]},
+            r"has 'th' in tokenizer\.ggml\.merges; it must be two tokens and a space",
+        ),
+        ({"tokenizer__ggml__merges": ["q zzz"]}, r"has a tokenizer that does not fit together: .*zzz"),
+        ({"tokenizer__ggml__merges": [1, 2]}, r"tokenizer\.ggml\.merges = \[1, 2\]; it must be a list of str"),
+        ({"tokenizer__ggml__tokens": [1, 2, 3]}, r"tokenizer\.ggml\.tokens = \[1, 2, 3\]; it must be a list of str"),
+        ({"tokenizer__ggml__token_type": [3, 3]}, r"has 2 entries in tokenizer\.ggml\.token_type and 265 tokens"),
+        ({"tokenizer__ggml__token_type": ["a", "b"]}, r"token_type = \['a', 'b'\]; it must be a list of int"),
+        ({"tokenizer__ggml__add_bos_token": "yes"}, r"add_bos_token = yes; it must be of type bool"),
+        ({"tokenizer__chat_template": 7}, r"tokenizer\.chat_template = 7; it must be of type str"),
+        ({"kind": "I8"}, r"blk\.0\.attn_q\.weight is stored as I8, which the library gguf cannot decode"),
+        ({"llama__block_count": 1_000_000}, r"lacks tensors blk\.2\.attn_k\.weight, .* and more"),
         ({"without": "blk.1.ffn_up.weight"}, r"lacks tensor blk\.1\.ffn_up\.weight"),
         ({"llama__block_count": 1}, r"has the unknown tensors blk\.1\.attn_k\.weight, .* and more"),
         ({"llama__vocab_size": 260}, r"token_embd\.weight has shape \(265, 64\); the configuration makes it \(260, 64"),

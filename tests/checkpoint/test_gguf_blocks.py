@@ -126,3 +126,19 @@ def test_a_model_s_file_is_read_as_by_the_library(gguf, smollm2, tmp_path):
         actual = file.read(name)
         assert actual.shape == tuple(reversed(tensor.shape.tolist()))
         assert close(actual, expected.view(actual.shape), 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "BF16"])
+def test_kinds_that_are_not_decoded_here_are_the_library_s_to_decode(gguf, tmp_path, kind):
+    quantization = gguf.GGMLQuantizationType[kind]
+    width, n_bytes = gguf.GGML_QUANT_SIZES[quantization]
+    D = 512 if width > 1 else 64
+    data = np.random.default_rng(0).integers(0, 50, (3, D // width * n_bytes), dtype=np.uint8)  # no scale is NaN
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
+    writer.add_tensor("x", data, raw_dtype=quantization)
+    for step in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file, writer.close):
+        step()
+    file = GGUFFile(tmp_path / "x.gguf")
+    assert file.shapes == {"x": (3, D)} and file.kinds == {"x": kind}
+    expected = gguf.quants.dequantize(data, quantization)
+    assert np.isfinite(expected).all() and np.array_equal(file.read("x").numpy(), expected)

@@ -14,6 +14,7 @@ import nanolm
 from nanolm.checkpoint import SHIPPED, from_hf_tensors, load, save, to_hf_tensors
 from nanolm.model import quantize_model
 from nanolm.quantization import Float8Linear, QuantizedLinear
+from nanolm.rope_scaling import RopeScaling
 
 TOKENS = tokens_of(2, 7, vocab_size=290)
 MIXTURE = dict(n_experts=4, experts_per_token=2)
@@ -80,6 +81,21 @@ def test_a_quantized_model_is_not_saved_and_the_error_says_what_to_do(tmp_path, 
     with pytest.raises(ValueError, match=f"{said} .* save a model before it is quantized"):
         save(model, tiny_tokenizer(), tmp_path / "model")
     assert not (tmp_path / "model").exists(), "a refused save leaves nothing behind"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"qkv_bias": True}, "qkv_bias is True"),
+        ({"qk_norm": "head"}, "qk_norm is 'head'"),
+        ({"windows": (4, None, 4)}, r"windows is \(4, None, 4\)"),
+        ({"rope_scaling": RopeScaling("linear", 8, (("factor", 2.0),))}, "rope_scaling is RopeScaling"),
+    ],
+)
+def test_a_model_of_another_family_is_not_saved_as_a_llama(tmp_path, changes, said):
+    with pytest.raises(ValueError, match=f"{said}.*; a model is written as a Llama or a Mixtral, which have none"):
+        save(tiny_model(vocab_size=290, **changes), tiny_tokenizer(), tmp_path / "model")
+    assert not (tmp_path / "model" / "config.json").exists()
 
 
 @pytest.mark.parametrize("tied", [True, False])

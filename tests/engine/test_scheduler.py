@@ -24,6 +24,7 @@ def test_admit_takes_requests_in_order_of_arrival(impl):
     a, b, c = waiting(scheduler, Named("a", 3), Named("b", 2), Named("c", 1))
     scheduler.admit(plan, 100)
     assert scheduler.running[:1] != [c], "the last of the line was served first"
+    assert scheduler.running != [a], "one newcomer came in and there is room for b: go on while there is"
     assert scheduler.running == [a, b], f"a, then b, and no more than max_running, 2: {scheduler.running} run"
     assert plan.admitted == [a, b], f"whoever is admitted is entered in plan.admitted; it has {plan.admitted}"
     assert list(scheduler.waiting) == [c]
@@ -99,6 +100,14 @@ def test_admit_without_budget_admits_nobody(impl, budget):
 
 
 @ADMIT
+def test_admit_uses_the_budget_to_its_last_token(impl):
+    scheduler, plan = made(impl), Plan()
+    waiting(scheduler, Named("a", 4), Named("b", 5))
+    scheduler.admit(plan, 5)
+    assert shown(plan) == "a4 b1", "a takes 4 of the 5 tokens, and the one that is left is a first chunk of b"
+
+
+@ADMIT
 def test_admit_counts_those_who_run_already(impl):
     scheduler, plan = made(impl, max_running=2), Plan()
     running(scheduler, "r", 2)
@@ -125,17 +134,22 @@ def test_preempt_takes_the_blocks_and_keeps_the_tokens(impl):
     scheduler = made(impl)
     a, b = running(scheduler, "a", 5), running(scheduler, "b", 9)
     b.tokens += [77, 78]
+    b.n_remembered, b.n_draft_computed, b.n_preemptions = 2, 9, 3
     before = list(b.tokens)
     scheduler.preempt(b)
     assert b.tokens == before, "what it has written is kept; only keys and values are lost, and can be computed again"
-    assert scheduler.running == [a], "b runs no more"
-    assert list(scheduler.waiting) == [b]
+    assert b not in scheduler.running, "b waits now and is in `running` still: it would run without a block"
+    assert (scheduler.running, list(scheduler.waiting)) == ([a], [b]), "b waits and a runs"
     assert (b.table.blocks, b.table.length) == ([], 0), "a request that waits holds no block"
     assert scheduler.allocator.n_used == 2, "b's blocks have to be free for the others"
     assert b.n_computed == 0, (
         f"n_computed is {b.n_computed}: nothing of b is in the cache any more, and all of it has to run again"
     )
-    assert b.n_preemptions == 1, "count it: n_preemptions says how often that happened"
+    assert (b.n_remembered, b.n_draft_computed) == (0, 0), (
+        f"n_remembered is {b.n_remembered} and n_draft_computed is {b.n_draft_computed}: of blocks that b holds no "
+        "more, nothing is known to the prefix cache or to the draft model; _forget_blocks sees to all of it"
+    )
+    assert b.n_preemptions == 4, f"it was preempted 3 times before and once now; n_preemptions is {b.n_preemptions}"
 
 
 @PREEMPT

@@ -14,8 +14,15 @@ from course.grading.seeds import fresh
 
 
 def close(actual: Tensor, expected: Tensor, tolerance: float = 1e-12) -> bool:
-    """Same shape, and nowhere further apart than the tolerance."""
-    return actual.shape == expected.shape and torch.allclose(actual, expected, rtol=0, atol=tolerance)
+    """Same shape, and nowhere further apart than the tolerance.
+
+    Something else than a tensor, or one of another dtype, fails by name: torch would only say that it cannot compare.
+    """
+    assert isinstance(actual, Tensor), f"a tensor is expected, and this is {type(actual).__name__}: {actual!r:.80}"
+    if actual.shape != expected.shape:
+        return False
+    assert actual.dtype == expected.dtype, f"the result holds {actual.dtype}, and {expected.dtype} is expected"
+    return torch.allclose(actual, expected, rtol=0, atol=tolerance)
 
 
 def name_the_mistake(actual: Tensor, suspects: Mapping[str, Tensor], otherwise: str) -> str:

@@ -23,6 +23,7 @@ class TableReader:
 
     def __init__(self, table: Tensor = TARGET_TABLE) -> None:
         self.table, self.read, self.passes = table, [], 0
+        self.fed: list[int] = []  # all that it was ever given, what was forgotten later included
 
     @property
     def length(self) -> int:
@@ -43,6 +44,7 @@ class TableReader:
         )
         assert 1 <= last <= len(tokens), f"feed was asked for {last} rows and given {len(tokens)} tokens to read"
         self.read += list(tokens)
+        self.fed += list(tokens)
         self.passes += 1
         return self.table[self.read[-last:]]
 

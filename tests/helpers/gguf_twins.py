@@ -28,6 +28,13 @@ SIZES = {
     "llama.rope.freq_base": 333.0,
     "llama.rope.dimension_count": 16,
 }
+# SmolLM2's template as its file has it, in a line a step.
+CHAT = (
+    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\n"
+    "You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n' }}{% endif %}"
+    "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
 _LAYER = {
     "attn_norm": ("input_layernorm", "D"),
     "attn_q": ("self_attn.q_proj", "qD"),
@@ -67,11 +74,47 @@ def vocabulary() -> dict[str, Any]:
         "tokenizer.ggml.bos_token_id": 1,
         "tokenizer.ggml.eos_token_id": 2,
         "tokenizer.ggml.add_bos_token": False,
+        "tokenizer.chat_template": CHAT,
+    }
+
+
+def sentencepiece() -> dict[str, Any]:
+    """The changes that make a file's tokenizer one of SentencePiece: pieces with scores, and a piece for each byte."""
+    scored = {
+        "▁": -9.0,
+        "t": -9.1,
+        "h": -9.2,
+        "a": -9.3,
+        "c": -9.4,
+        "e": -9.5,
+        "▁t": -1.0,
+        "▁th": -2.0,
+        "▁the": -3.0,
+        "at": -4.0,
+    }
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *scored]
+    return {
+        "tokenizer__ggml__model": "llama",
+        "tokenizer__ggml__pre": None,
+        "tokenizer__ggml__merges": None,
+        "tokenizer__chat_template": None,
+        "tokenizer__ggml__add_bos_token": None,
+        "tokenizer__ggml__unknown_token_id": 0,
+        "tokenizer__ggml__tokens": tokens,
+        "tokenizer__ggml__scores": [0.0] * 259 + list(scored.values()),
+        "tokenizer__ggml__token_type": [2, 3, 3] + [6] * 256 + [1] * len(scored),
     }
 
 
 def write_twin(
-    path: Path, kind: str = "Q4_1", tied: bool = True, without: str = "", n_heads: int = 6, **changes: Any
+    path: Path,
+    kind: str = "Q4_1",
+    tied: bool = True,
+    without: str = "",
+    n_heads: int = 6,
+    architecture: str = "llama",
+    extra: dict[str, Tensor] | None = None,
+    **changes: Any,
 ) -> Twin:
     """Write a random model's file.
 
@@ -79,17 +122,29 @@ def write_twin(
         kind: the format of the layers' matrices; the embedding is Q8_0 and the norms F32.
         without: a tensor to leave out.
         n_heads: heads of queries, of 16 numbers each; 4 of them are as wide as the model.
+        architecture: whose names the sizes have.
+        extra: further tensors, F32.
         changes: entries that differ, dots written as two underscores; None leaves one out.
     """
     sizes = {**SIZES, "llama.attention.head_count": n_heads}
     entries = {**sizes, **vocabulary(), **{name.replace("__", "."): value for name, value in changes.items()}}
+    if architecture != "llama":
+        entries = {name.replace("llama.", f"{architecture}."): value for name, value in entries.items()}
+        entries["general.architecture"] = architecture
     writer, tensors = gguf.GGUFWriter(path, entries["general.architecture"] or "llama"), {}
     for name, value in entries.items():
         if value is not None and name != "general.architecture":
             _add(writer, name, value)
-    for i, (name, (theirs, shape)) in enumerate(_shapes(tied, n_heads).items()):
+    for name, tensor in (extra or {}).items():
+        writer.add_tensor(name, tensor.numpy())
+    n_tokens = len(entries["tokenizer.ggml.tokens"] or vocabulary()["tokenizer.ggml.tokens"])
+    n_tokens = n_tokens if n_tokens > 200 else 265
+    for i, (name, (theirs, shape)) in enumerate(_shapes(tied, n_heads, n_tokens).items()):
         weights = random(*shape, seed=i) * 0.3 + (1.0 if len(shape) == 1 else 0.0)
         its_kind = gguf.GGMLQuantizationType["F32" if len(shape) == 1 else kind if "blk" in name else "Q8_0"]
+        if its_kind == gguf.GGMLQuantizationType.I8:
+            writer.add_tensor(name, weights.to(torch.int8).numpy())
+            continue
         data = gguf.quants.quantize(weights.float().numpy(), its_kind)
         tensors[theirs] = torch.from_numpy(gguf.quants.dequantize(data, its_kind)).double().reshape(shape)
         if name.endswith(("attn_q.weight", "attn_k.weight")):
@@ -106,9 +161,8 @@ def interleaved(rows: int, H: int) -> list[int]:
     return [head + half * H // 2 + i for head in range(0, rows, H) for i in range(H // 2) for half in (0, 1)]
 
 
-def _shapes(tied: bool, n_heads: int) -> dict[str, tuple[str, tuple[int, ...]]]:
+def _shapes(tied: bool, n_heads: int, V: int) -> dict[str, tuple[str, tuple[int, ...]]]:
     """The names in a Hugging Face checkpoint and the shapes of a file's tensors."""
-    V = len(vocabulary()["tokenizer.ggml.tokens"])
     size = {
         "D": SIZES["llama.embedding_length"],
         "F": SIZES["llama.feed_forward_length"],

@@ -30,7 +30,11 @@ class FakeBlocks:
         self.counts[block], self.contents[block] = 1, None
         return block
 
-    def share(self, block: int) -> None:
+    def share(self, block: int | None) -> None:
+        assert block is not None, (
+            "share(None): this node's block is not on the device, or not any more. Where it could not be brought back "
+            "the match ends; and so that it is not evicted to make room for the next, share each as soon as it is found"
+        )
         assert self.counts[block] > 0, f"block {block} was shared, but nobody holds it: it is free"
         self.counts[block] += 1
 

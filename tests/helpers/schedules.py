@@ -72,7 +72,7 @@ def steps(scheduler, n):
 
 
 class FakePrefix:
-    """A prefix cache that knows one text, whose whole blocks it holds, and keeps a list of what it is asked."""
+    """A prefix cache that knows one text, whose whole blocks it holds, and has a list of what it was asked for."""
 
     def __init__(self, allocator, block_size, tokens, evictable=0):
         self.blocks, self.size, self.tokens = allocator, block_size, list(tokens)
@@ -86,14 +86,16 @@ class FakePrefix:
         return len(self.spare) + sum(self.blocks.references(block) == 1 for block in self.known)
 
     def evict(self, n):
-        assert n <= len(self.spare), f"{n} blocks to evict, and {len(self.spare)} could go: ask n_evictable after match"
-        for _ in range(n):
+        n_freed = min(n, len(self.spare))
+        for _ in range(n_freed):
             self.blocks.free(self.spare.pop())
+        return n_freed
 
     def match(self, tokens, limit=None):
+        limit = len(tokens) if limit is None else min(limit, len(tokens))
         self.asked.append(limit)
         n = 0
-        while n < min(len(tokens) if limit is None else limit, len(self.tokens)) and tokens[n] == self.tokens[n]:
+        while n < min(limit, len(self.tokens)) and tokens[n] == self.tokens[n]:
             n += 1
         found = self.known[: n // self.size]
         for block in found:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from course.building.session import SET_UP
 from course.paths import read
-from course.text.source import defined_names, free_names, python_of
+from course.text.ipython import python_of
+from course.text.source import defined_names, free_names
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from course.paths import ROOT
 
 LESSON = "week04_mini"
 ROOMS = ("speculative", "cache")  # of the engine: those that the lesson asks something of
-TESTS = ("speculative/test_speculative.py", "cache/test_contiguous.py")  # read for their marks, and not run
+TESTS = ("speculative/test_acceptance.py", "cache/test_contiguous.py")  # read for their marks, and not run
 
 
 def small_course(folder: Path) -> Path:

@@ -98,6 +98,7 @@ TABLE = [
     Derived("Choice 0 lies at place 5, choice 7 at place 4", {"5": INVERSE[0], "4": INVERSE[7]}),
     Given(f"All eight in turn: {', '.join(map(str, INVERSE))}.", "the inverse is computed above"),
     Given("60 random", "the tests"),
+    Given("as many operations of torch at 300 positions as at 6", "as the test has it"),
     Given("run over 64 positions,", "chosen"),
     # Memory
     Given(

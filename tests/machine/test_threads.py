@@ -25,7 +25,10 @@ class Machine:
         return choose_threads(self.run, 2, clock=lambda: self.now, set_threads=self.set, **others)
 
     def watch(self):
-        return Threads(self.run, 2, clock=lambda: self.now, set_threads=self.set)
+        threads = Threads(self.run, 2, clock=lambda: self.now, set_threads=self.set)
+        assert threads.choice is None
+        threads.between_requests()
+        return threads
 
 
 def test_all_threads_are_kept_where_they_clearly_win():

@@ -293,7 +293,12 @@ def test_latent_multiplications_of_a_decode_step_and_a_prompt(impl):
     ):
         assert found == right, f"{way}: " + parts.get(found, f"{found:,} multiplications, not {right:,}")
     # A prompt of 1,000: 131,072,000 up in both ways, then 10⁶ · 320 against 10⁶ · 1,088.
-    assert impl.latent_multiplications(1000, 1000, 128, deepseek) == (451_072_000, 1_219_072_000)
+    naive, absorbed = impl.latent_multiplications(1000, 1000, 128, deepseek)
+    # A triangle holds 500,500 of the 10⁶ pairs, or half of them: 160,160,000 or 160,000,000 of 320,000,000.
+    assert naive not in (291_232_000, 291_072_000) and absorbed not in (675_616_000, 675_072_000), (
+        "half of the pairs are left out: what a mask hides is computed too"
+    )
+    assert (naive, absorbed) == (451_072_000, 1_219_072_000), f"1,000 over 1,000: {naive:,} and {absorbed:,}"
     # Per position that is far back: 131,072 + 320 T against 1,088 T; equal at T = 131,072 / 768 = 170.7.
     naive, absorbed = impl.latent_multiplications(170, 10**6, 128, deepseek)
     assert absorbed < naive, "170 queries after a long past: absorbing takes fewer"
@@ -305,6 +310,7 @@ def test_latent_multiplications_of_a_decode_step_and_a_prompt(impl):
 def test_latent_multiplications_refuse_what_is_no_count(impl):
     assert_refuses("T", impl.latent_multiplications, 0, 5, 128, LATENT)
     assert_refuses("S", impl.latent_multiplications, 1, 0, 128, LATENT)
+    assert_refuses("T", impl.latent_multiplications, 1.5, 5, 128, LATENT)
 
 
 # --- MLACache ----------------------------------------------------------------------------------------------------
@@ -322,23 +328,33 @@ def test_update_of_a_latent_cache_returns_the_past_and_the_new_positions(impl, l
     cache.latents[1][:, :length], cache.rotary_keys[1][:, :length] = old
     cache.length = length
     found = cache.update(1, latents, rotary_keys)
+    assert found[0].shape[-1] == C, f"latents and rotary keys are swapped: latents have {C} numbers, and come first"
     for name, actual, past, new in zip(("latents", "rotary keys"), found, old, (latents, rotary_keys), strict=True):
+        assert actual.shape[1] != T or not length, f"only the new {name} came back: the past is what a cache is for"
+        assert actual.shape[1] != length, f"only the cached {name} came back: the new ones are left out"
+        assert actual.shape[1] != 8 or length + T == 8, f"the whole capacity of {name} came back, empty places too"
         assert actual.shape[1] == length + T, f"{actual.shape[1]} {name} came back: {length} cached and {T} new"
         assert close(actual[:, :length], past), f"the past {name} changed: new ones start at `length`"
         assert close(actual[:, length:], new), f"the last T {name} are not the new ones"
-    assert cache.length == length, "the length is advance's, once a pass"
+    assert cache.length == length, "the length was advanced inside a layer: it is advance's, once a pass"
     assert not cache.latents[0].any() and not cache.latents[2].any(), "another layer's cache was written"
-    assert found[0].data_ptr() == cache.latents[1].data_ptr(), "the cache was copied: return a slice of it"
+    assert not cache.latents[1][:, length + T :].any(), "written behind the new positions"
+    assert not length or found[0].data_ptr() == cache.latents[1].data_ptr(), (
+        "the cache was copied: return a slice of it"
+    )
 
 
 @pytest.mark.exercise("MLACache.update")
 def test_update_of_a_latent_cache_refuses_what_does_not_fit(impl):
     cache = impl.MLACache(tiny_config(), LATENT, B, 4, torch.float64)
-    assert_is_refused("5 positions do not fit into a capacity of 4", cache.update, 0, *new_entries(5))
+    try:
+        assert_is_refused("5 positions do not fit into a capacity of 4", cache.update, 0, *new_entries(5))
+    except RuntimeError as error:
+        pytest.fail(f"5 positions do not fit into a capacity of 4: raise a ValueError (`_need_room` does) ({error})")
     latents, rotary_keys = new_entries(2)
     of_each_head = rotary_keys[:, None].expand(B, N, 2, R)
+    assert_refuses("latents", cache.update, 0, latents[:1], rotary_keys)  # one row would be copied to both
     assert_refuses("rotary_keys", cache.update, 0, latents, of_each_head)
-    assert_refuses("latents", cache.update, 0, latents[:1], rotary_keys)
     assert not cache.latents[0].any() and not cache.rotary_keys[0].any(), "an update that is refused wrote something"
 
 

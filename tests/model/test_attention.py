@@ -203,7 +203,11 @@ def output_mistakes(layer, x, cache):
 def test_forward_puts_what_the_cache_returns_through_out(layer, T, length):
     x, cache = random(2, T, 20), MarkingCache(length, T)
     actual = layer(x, cache, length)
-    assert actual.shape == x.shape, f"(B, T, D) = {tuple(x.shape)} went in and {tuple(actual.shape)} came out"
+    assert actual.shape == x.shape, name_the_mistake(
+        actual,
+        output_mistakes(layer, x, cache),
+        f"(B, T, D) = {tuple(x.shape)} went in and {tuple(actual.shape)} came out",
+    )
     expected = cache.mark.transpose(1, 2).flatten(2) @ layer.out.weight.T
     assert close(actual, expected), name_the_mistake(
         actual,

@@ -131,16 +131,20 @@ def test_forward_refuses_wrong_shapes_by_name(call, message):
 
 
 class CountingCache:
-    """A cache that holds nothing and knows how long each row is."""
+    """A cache that holds nothing and knows how long each row is; only a ragged one counts each row by itself."""
 
-    def __init__(self, batch_size: int) -> None:
-        self.lengths = [0] * batch_size
+    def __init__(self, batch_size: int, capacity: int | None, ragged: bool) -> None:
+        self.lengths, self.capacity, self.ragged = [0] * batch_size, capacity, ragged
 
     @property
     def length(self) -> int:
         return max(self.lengths)
 
     def advance(self, n: int | list[int]) -> None:
+        assert isinstance(n, int) or self.ragged, (
+            "each row was counted by itself in a cache of equal rows: rows of unequal length need a ragged cache "
+            "(`new_cache`, ragged=True)"
+        )
         steps = [n] * len(self.lengths) if isinstance(n, int) else list(n)
         self.lengths = [length + step for length, step in zip(self.lengths, steps, strict=True)]
 
@@ -162,7 +166,7 @@ def scripted(impl: ModuleType, **changes) -> NanoLM:
 
     class Scripted(impl.NanoLM):
         def new_cache(self, batch_size=1, capacity=None, ragged=False, cache_kind="float"):
-            self.cache, self.cache_kind = CountingCache(batch_size), cache_kind
+            self.cache, self.cache_kind = CountingCache(batch_size, capacity, ragged), cache_kind
             return self.cache
 
         def forward(self, tokens, cache=None, last=None):
@@ -174,7 +178,7 @@ def scripted(impl: ModuleType, **changes) -> NanoLM:
             logits = 5.0 * torch.nn.functional.one_hot(torch.tensor(rows), 11).double()
             self.scored.append(T if last is None else last if isinstance(last, int) else last[0].numel())
             if isinstance(last, torch.Tensor):
-                return logits[torch.arange(B), last].unsqueeze(1)
+                return logits[torch.arange(B)[:, None], last.view(B, -1)]
             return logits if last is None else logits[:, -last:]
 
     model = Scripted(tiny_config(n_layers=1, **changes))
@@ -227,6 +231,15 @@ def test_stream_runs_the_prompt_once_and_then_one_position_a_pass(impl, n, with_
 
 
 @pytest.mark.exercise("NanoLM.stream")
+def test_stream_without_sampling_takes_the_largest_logits(impl):
+    class NoDice:
+        def categorical(self, probs):
+            pytest.fail("no sampling means greedy, temperature 0; `SamplingParams()` has temperature 1", pytrace=False)
+
+    assert len(steps_of(scripted(impl).stream([PROMPT], 3, None, NoDice()))) == 3
+
+
+@pytest.mark.exercise("NanoLM.stream")
 def test_stream_advances_the_cache_by_what_each_pass_read(impl):
     model = scripted(impl)
     list(model.stream([PROMPT], 4))
@@ -248,7 +261,7 @@ def test_stream_reads_each_new_token_once(impl):
 @pytest.mark.exercise("NanoLM.stream")
 def test_stream_writes_what_the_model_says(impl):
     text = [step[0] for step in steps_of(scripted(impl).stream([PROMPT], 6))]
-    assert text != scripted_text(PROMPT[:-1], 6), (
+    assert text[:1] != scripted_text(PROMPT[:-1], 1), (
         "the first token comes from the logits after the prompt's *last* token"
     )
     assert text == scripted_text(PROMPT, 6), (
@@ -297,8 +310,9 @@ def test_stream_stops_after_the_end_token(impl):
     model = scripted(impl, eos_token_ids=(2,))
     text = [step[0] for step in steps_of(model.stream([[1, 2, 3]], 9))]
     assert text[:2] == [0, 3], f"{text[:2]} came before any end, the model says [0, 3]: mend the text first"
-    assert text != [0, 3], END_IS_YIELDED
-    assert text == [0, 3, 2], f"{text}: nothing comes after the end token"
+    assert text not in ([0, 3], [0, 3, None]), END_IS_YIELDED
+    assert text[:4] != [0, 3, 2, 0], "the end token was not noticed: the text went on behind it"
+    assert text == [0, 3, 2], f"{text}: nothing comes after the end token, not even None, once every row has ended"
     assert len(model.passes) == 3, "a pass was run after the text had ended"
 
 
@@ -322,10 +336,12 @@ def test_stream_takes_its_end_tokens_from_the_request_first(impl, end_tokens, le
 def test_stream_gives_none_for_rows_that_have_ended(impl):
     # Row 0 writes 0, 3, 2 (ends); row 1, after 4, writes 1, 4, 3, 1, 7 and has no 2 in it.
     assert scripted_text([4], 5) == [1, 4, 3, 1, 7]
-    steps = steps_of(scripted(impl, eos_token_ids=(2,)).stream([[1, 2, 3], [4]], 5), n_rows=2)
+    model = scripted(impl, eos_token_ids=(2,))
+    steps = steps_of(model.stream([[1, 2, 3], [4]], 5), n_rows=2)
     assert [step[0] for step in steps] != [0, 3, None, None, None], END_IS_YIELDED
     assert [step[1] for step in steps] == [1, 4, 3, 1, 7], "one row's end must not end, or change, another row"
     assert [step[0] for step in steps] == [0, 3, 2, None, None], "after its end token a row yields None"
+    assert [len(tokens) for tokens, _ in model.passes] == [2] * 5, "a row that has ended is still run with the others"
 
 
 @pytest.mark.exercise("NanoLM.stream")
@@ -349,6 +365,16 @@ def test_stream_makes_a_cache_of_the_kind_it_is_asked_for(impl):
     model = scripted(impl)
     list(model.stream([PROMPT], 2, None, None, "int8"))
     assert model.cache_kind == "int8", f"`cache_kind` was not handed to `new_cache`: int8 became {model.cache_kind}"
+
+
+@pytest.mark.exercise("NanoLM.stream")
+def test_stream_makes_a_cache_with_room_for_the_longest_prompt_and_the_text(impl):
+    model = scripted(impl)
+    list(model.stream([[1, 2, 3, 4, 5], [7]], 4))
+    capacity = model.cache.capacity  # None is room for the whole context
+    assert capacity is None or capacity >= 8, (
+        f"a cache of {capacity} positions: the longest prompt has 5, and 3 of the 4 new tokens are run too"
+    )
 
 
 @pytest.mark.exercise("NanoLM.stream")

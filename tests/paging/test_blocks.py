@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from refusal import assert_refuses
+from refusal import assert_is_refused, assert_refuses
 
 from nanolm.paging import BlockAllocator, BlockTable, OutOfBlocks, blocks_for
 from nanolm.paging import blocks as paging
@@ -99,14 +99,21 @@ def test_share_counts_one_more_holder(impl):
     allocator.share(block)
     assert allocator.references(block) == 2, "shared once, a block has two holders: count the second"
     assert (allocator.n_free, allocator.n_used) == (1, 1), "sharing takes no block"
+    allocator.share(block)
+    holders = allocator.references(block)
+    assert holders == 3, f"shared twice, a block has three holders, not {holders}: each adds one to those there are"
     allocator.free(block)
-    assert allocator.n_free == 1, "one of two holders has gone; the block is not free yet"
+    assert allocator.n_free == 1, "one of three holders has gone; the block is not free yet"
 
 
 @SHARE
 def test_share_refuses_a_free_block(impl):
     allocator = impl.BlockAllocator(2)
     block = allocator.allocate()
+    assert_is_refused(
+        "a free block was shared: it can be given to somebody else at any time; raise a ValueError",
+        *(allocator.share, 1 - block),
+    )
     assert_refuses("block", allocator.share, 1 - block)
     allocator.free(block)
     assert_refuses("block", allocator.share, block)
@@ -128,6 +135,21 @@ def test_free_refuses_a_number_outside_the_pool(impl):
 
 
 @FREE
+def test_free_keeps_a_block_that_others_hold(impl):
+    allocator = impl.BlockAllocator(2)
+    block = allocator.allocate()
+    allocator.share(block)
+    allocator.free(block)
+    holders = allocator.references(block)
+    assert holders == 1, f"two holders less one are one, not {holders}: take one off the count"
+    assert allocator.n_free == 1, "the block went back to the free list although somebody holds it"
+    allocator.free(block)
+    assert allocator.n_free != 1, "the last holder has gone and the block is not on the free list: it is lost for ever"
+    assert (allocator.n_free, references(allocator)) == (2, [0, 0]), "the last holder has gone: the block is free"
+    assert sorted(allocator.allocate() for _ in range(2)) == [0, 1], "both blocks can be allocated again, once each"
+
+
+@FREE
 def test_free_puts_the_block_on_top_of_those_that_are_free(impl):
     allocator = impl.BlockAllocator(4)
     held = [BlockAllocator.allocate(allocator) for _ in range(2)]  # the engine's own, whatever the answer's does
@@ -141,32 +163,15 @@ def test_free_puts_the_block_on_top_of_those_that_are_free(impl):
 
 
 @FREE
-def test_free_keeps_a_block_that_others_hold(impl):
-    allocator = impl.BlockAllocator(2)
-    block = allocator.allocate()
-    allocator.share(block)
-    allocator.free(block)
-    assert allocator.references(block) == 1, "two holders less one are one"
-    assert allocator.n_free == 1, "the block went back to the free list although somebody holds it"
-    allocator.free(block)
-    assert allocator.n_free == 2, "the last holder has gone: the block is free"
-    assert sorted(allocator.allocate() for _ in range(2)) == [0, 1], "both blocks can be allocated again, once each"
-
-
-@FREE
 def test_free_refuses_a_block_that_is_free(impl):
     allocator = impl.BlockAllocator(3)
     block = allocator.allocate()
     allocator.free(block)
-    try:
-        allocator.free(block)
-    except ValueError:
-        pass
-    else:
-        pytest.fail(
-            "freed twice unnoticed: on the free list twice, a block is given to two requests, which overwrite each "
-            "other; raise a ValueError"
-        )
+    assert_is_refused(
+        "freed twice unnoticed: on the free list twice, a block is given to two requests, which overwrite each other; "
+        "raise a ValueError",
+        *(allocator.free, block),
+    )
     assert (allocator.n_free, references(allocator)) == (3, [0, 0, 0]), "a refusal must change nothing"
 
 
@@ -187,14 +192,18 @@ def test_a_pool_without_blocks_is_refused(n_blocks):
 
 @APPEND
 def test_append_allocates_a_block_when_the_last_one_is_full_and_not_earlier(impl):
-    allocator, table = table_of(impl, 0)
+    allocator, table = table_of(impl, 0, n_blocks=12)
     held = []
     for _ in range(9):
         assert table.append(1) == [], "nothing is shared here, so nothing has to be copied"
         held.append(len(table.blocks))
+    assert table.length == 9, (
+        f"9 times one more position, and the table has {table.length}: 1 more than it had, each time"
+    )
     # Positions 0-3, 4-7 and 8 of blocks of 4.
     assert held != [1, 1, 1, 2, 2, 2, 2, 3, 3], "a block was taken one position early: a full block is no reason yet"
-    assert held == [1, 1, 1, 1, 2, 2, 2, 2, 3]
+    assert held != [1, 2, 3, 4, 5, 6, 7, 8, 9], "a block for each position: the partly filled last one is used up first"
+    assert held == [1, 1, 1, 1, 2, 2, 2, 2, 3], f"9 positions, one by one, in blocks of 4 took {held} blocks"
     assert (table.length, allocator.n_used) == (9, 3)
     assert references(allocator).count(1) == 3, "a table holds each of its blocks once"
 
@@ -206,9 +215,12 @@ def test_append_allocates_a_block_when_the_last_one_is_full_and_not_earlier(impl
 def test_append_of_many_positions_takes_as_many_blocks_as_they_fill(impl, length, n, blocks):
     allocator, table = table_of(impl, length)
     table.append(n)
-    assert table.length == length + n
+    assert table.length == length + n, (
+        f"{n} more than it had, {length}, are {length + n} positions; length is {table.length}"
+    )
     assert len(table.blocks) == allocator.n_used == blocks, (
-        f"{length} and {n} positions in blocks of 4 need {blocks} blocks; the partly filled last one is used up first"
+        f"{length} and {n} positions in blocks of 4 need {blocks} blocks and the table has {len(table.blocks)}; the "
+        "partly filled last one is used up first"
     )
     assert len(set(table.blocks)) == blocks
 
@@ -216,6 +228,7 @@ def test_append_of_many_positions_takes_as_many_blocks_as_they_fill(impl, length
 @APPEND
 def test_append_into_a_shared_block_copies_it_first(impl):
     allocator, table = table_of(impl, 6)
+    table.blocks.reverse()  # so that no block's number is its place in the table
     twin = table_of(impl, 0)[1]
     twin.allocator, twin.blocks, twin.length = allocator, list(table.blocks), 6
     for block in table.blocks:
@@ -226,7 +239,11 @@ def test_append_into_a_shared_block_copies_it_first(impl):
         "copy on write: position 6 falls into a block that another table reads too; take a block of your own for it"
     )
     assert copies != [(twin.blocks[1], shared)], "the pair is the wrong way round: (from the shared block, to your own)"
-    assert copies == [(shared, twin.blocks[1])], f"the content has to be copied, from {shared} to the new block"
+    assert (1, 1) not in copies and (1, twin.blocks[1]) not in copies, (
+        "a pair has the numbers of blocks, not their places"
+    )
+    assert (shared, twin.blocks[1]) in copies, f"the content has to be copied, from {shared} to the new block"
+    assert len(copies) < 2, "one copy is enough: a full block is never written again and stays shared"
     assert twin.blocks[0] == full, "a full block is never written again and stays shared"
     assert table.blocks == [full, shared], "the other table keeps the old block"
     assert allocator.references(shared) == 1, "who leaves a shared block gives its reference back"
@@ -235,12 +252,26 @@ def test_append_into_a_shared_block_copies_it_first(impl):
 
 
 @APPEND
+def test_append_into_a_shared_third_block_copies_the_last_one(impl):
+    allocator, table = table_of(impl, 10)  # blocks of 4: two full ones, and two positions in the third
+    for block in table.blocks:
+        allocator.share(block)
+    before = list(table.blocks)
+    copies = table.append(1)
+    assert table.blocks[:2] == before[:2], "full blocks before the last one stay: position 10 falls into the last block"
+    assert copies == [(before[2], table.blocks[2])], "the last block, which is shared, is copied: [-1], not the second"
+
+
+@APPEND
 def test_append_behind_a_full_shared_block_copies_nothing(impl):
     allocator, table = table_of(impl, 4)
     allocator.share(table.blocks[0])
     first = table.blocks[0]
-    assert table.append(1) == [], "position 4 begins a new block; the full one is not written to"
-    assert table.blocks[0] == first and allocator.references(first) == 2
+    said = table.append(1)
+    assert table.blocks[0] == first and said == [], (
+        "position 4 begins a new block, and the full one, which another holds too, was copied: it is not written to"
+    )
+    assert allocator.references(first) == 2
 
 
 @APPEND
@@ -301,7 +332,13 @@ def test_append_counts_the_block_for_a_copy(impl):
 
 @APPEND
 def test_append_refuses_a_negative_number(impl):
-    assert_refuses("n", table_of(impl, 5)[1].append, -1)
+    table = table_of(impl, 5)[1]
+    assert_is_refused(
+        "-1 positions were appended: nothing is given back that way (truncate does that); raise a ValueError",
+        *(table.append, -1),
+    )
+    assert_refuses("n", table.append, -1)
+    assert table.length == 5, "a refusal must change nothing"
 
 
 def test_blocks_needed_says_what_append_takes():
@@ -332,6 +369,7 @@ def test_slot_mapping_of_a_scattered_table(impl):
     assert slots[:2] != [28, 8], "// and % are swapped: position p lies in block p // block_size, at p % block_size"
     assert slots[0] != 7, "a block has block_size slots: its first one is its number times block_size"
     assert slots == [28, 29, 30, 31, 8, 9, 10, 11, 20, 21]
+    assert len(table.slot_mapping(3, 5)) != 5, "start was ignored: positions 3 and 4 are 2 slots, got those from 0 on"
     assert table.slot_mapping(3, 5) != [31, 8, 9], "stop is not included: positions 3 and 4 are 2 slots, got 3"
     assert table.slot_mapping(3, 5) == [31, 8], "start is the first position wanted and stop the first that is not"
     assert table.slot_mapping(4, 4) == [], "no positions, no slots"
@@ -345,10 +383,18 @@ def test_slot_mapping_of_blocks_of_one_is_the_table(impl):
 
 
 @SLOTS
-@pytest.mark.parametrize(("start", "stop"), [(0, 11), (-1, 3), (5, 4), (11, 11)])
-def test_slot_mapping_refuses_positions_that_are_not_reserved(impl, start, stop):
-    # The third block has 12 places and only 10 positions are reserved.
-    assert_refuses("positions|start|stop", table_of(impl, 10)[1].slot_mapping, start, stop)
+@pytest.mark.parametrize(
+    ("start", "stop", "why"),
+    [
+        (0, 11, "10 positions are reserved and 11 got a place: there is room in the third block, reserved for nobody"),
+        (-1, 3, "position -1 does not exist, and Python counts it from the end"),
+        (5, 4, "from 5 to 4, stop lies before start, and the answer was no error"),
+    ],
+)
+def test_slot_mapping_refuses_positions_that_are_not_reserved(impl, start, stop, why):
+    table = table_of(impl, 10)[1]
+    assert_is_refused(f"{why}; raise a ValueError", table.slot_mapping, start, stop)
+    assert_refuses("positions|start|stop", table.slot_mapping, start, stop)
 
 
 # --- BlockTable.fork ---------------------------------------------------------------------------------------------

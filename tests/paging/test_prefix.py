@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prefix_by_hand import COMING, FakeBlocks, FakeHost, NaiveCache
-from refusal import assert_refuses
+from refusal import assert_is_refused, assert_refuses
 from shelf import Shelf
 
 from nanolm import paging as prefix
@@ -35,6 +35,14 @@ def touch(cache, tokens):
     cache.blocks.free_all(cache.match(tokens))
 
 
+def assert_the_books_are_kept(cache):
+    """What only the tree holds is what it says that it holds."""
+    n_held = 20 - cache.blocks.n_free
+    assert cache.n_blocks == n_held, (
+        f"{n_held} blocks are held, the tree counts {cache.n_blocks}: _move_out keeps books"
+    )
+
+
 # --- reusable_prefix_tokens --------------------------------------------------------------------------------------
 
 
@@ -53,8 +61,11 @@ def test_reusable_prefix_tokens_leave_one_position_to_run(impl):
     got = impl.reusable_prefix_tokens([1, 2, 3, 4], [1, 2, 3, 4])
     assert got != 4, "the whole prompt was reused: one position must be run to get the next token's logits"
     assert got == 3
-    # Longer than the prompt: the same.
+    # Longer than the prompt: the same. And a prompt that goes on may reuse all that is cached.
     assert impl.reusable_prefix_tokens([1, 2, 3, 4, 5, 6], [1, 2, 3, 4]) == 3
+    got = impl.reusable_prefix_tokens([1, 2, 3, 4], [1, 2, 3, 4, 5])
+    assert got != 3, "all 4 cached tokens can be reused: the position that is left to run is the prompt's own fifth"
+    assert got == 4
 
 
 @pytest.mark.exercise("reusable_prefix_tokens")
@@ -75,7 +86,12 @@ def test_reusable_prefix_tokens_are_whole_multiples_of_the_granularity(impl):
 @pytest.mark.exercise("reusable_prefix_tokens")
 def test_reusable_prefix_tokens_of_nothing_are_none(impl):
     for cached, prompt in (([], [1, 2]), ([1, 2], []), ([], []), ([1], [1])):
-        assert impl.reusable_prefix_tokens(cached, prompt) == 0, f"nothing of {prompt} can be reused from {cached}"
+        try:
+            got = impl.reusable_prefix_tokens(cached, prompt)
+        except IndexError:
+            pytest.fail(f"with {cached} cached, {prompt} was read beyond an end: either text can be the shorter one")
+        assert got >= 0, f"{got} tokens of {prompt}: a prompt of no token cannot leave one, so 0"
+        assert got == 0, f"nothing of {prompt} can be reused from {cached}"
 
 
 @pytest.mark.exercise("reusable_prefix_tokens")
@@ -88,8 +104,17 @@ def test_reusable_prefix_tokens_are_the_longest_prefix_that_keeps_the_rules(impl
 
 
 @pytest.mark.exercise("reusable_prefix_tokens")
-def test_reusable_prefix_tokens_refuse_a_granularity_of_nothing(impl):
-    assert_refuses("granularity", impl.reusable_prefix_tokens, [1], [1, 2], 0)
+@pytest.mark.parametrize("granularity", [0, -4, 1.5])
+def test_reusable_prefix_tokens_refuse_a_granularity_of_nothing(impl, granularity):
+    try:
+        got = impl.reusable_prefix_tokens([1, 2, 3], [1, 2, 3, 4], granularity)
+    except ZeroDivisionError:
+        pytest.fail("a granularity of 0 was divided by: raise a ValueError before that")
+    except ValueError:
+        pass
+    else:
+        pytest.fail(f"{got} tokens in units of {granularity}, and there are no such units: raise a ValueError")
+    assert_refuses("granularity", impl.reusable_prefix_tokens, [1, 2, 3], [1, 2, 3, 4], granularity)
 
 
 # --- match -------------------------------------------------------------------------------------------------------
@@ -172,6 +197,20 @@ def test_match_ends_where_no_block_is_free_to_bring_back(impl):
 
 
 @pytest.mark.exercise("RadixCache.match")
+def test_match_pins_a_block_before_it_makes_room_for_the_next(impl):
+    # Two blocks: the tree's for 1 2, and one that somebody else holds. 3 4 is in the host store.
+    cache = new_cache(impl, n_blocks=2, host_capacity=4)
+    kept = remember(cache, [1, 2, 3, 4])
+    cache.evict(1)
+    cache.blocks.allocate()
+    found = cache.match([1, 2, 3, 4])
+    assert found == kept[:1] and cache.blocks.contents[kept[0]] == (1, 2), (
+        "1 2 was found, and evicted to make room for 3 4, which stands on it: share each block as soon as it is found"
+    )
+    assert cache.blocks.counts[kept[0]] == 2, "one reference for the tree, one for the caller"
+
+
+@pytest.mark.exercise("RadixCache.match")
 def test_match_brings_back_into_a_full_pool_what_others_can_make_room_for(impl):
     # Three blocks hold 5 6 7 8 and 9 9, all unused; 1 2 and 3 4 wait in the host store, which is full.
     cache = new_cache(impl, n_blocks=3, host_capacity=2)
@@ -192,11 +231,13 @@ def test_match_keeps_statistics_of_tokens(impl):
     cache = new_cache(impl)
     assert cache.statistics.hit_rate == 0
     remember(cache, [1, 2, 3, 4])
-    # 4 of 6 tokens, then 2 of 3, then 0 of 3: 6 of 12.
+    # 4 of 6 tokens, then 2 of 3, then 0 of 3: 6 of 12. A limit hides tokens, and they are looked up all the same.
     for prompt in ([1, 2, 3, 4, 5, 6], [1, 2, 3], [9, 9, 9]):
-        cache.match(prompt)
+        cache.match(prompt, limit=len(prompt) - 1)
     statistics = cache.statistics
     counts = (statistics.n_lookups, statistics.n_looked_up_tokens, statistics.n_hit_tokens)
+    assert counts[2] != 3, "hits were counted in blocks: a block of 2 has 2 tokens"
+    assert counts[1] != 9, "the tokens behind the limit were left out: all of `tokens` count as looked up"
     assert counts == (3, 12, 6), f"three look-ups of 12 tokens in all, of which 6 were found; got {counts}"
     assert statistics.hit_rate == 0.5
 
@@ -221,8 +262,10 @@ def test_match_of_twenty_conversations_runs_their_system_prompt_once(impl):
 
 
 @pytest.mark.exercise("RadixCache.match")
-def test_match_refuses_a_negative_limit(impl):
-    assert_refuses("limit", new_cache(impl).match, [1, 2], -1)
+@pytest.mark.parametrize("limit", [-1, 1.5])
+def test_match_refuses_a_negative_limit(impl, limit):
+    assert_is_refused(f"limit is {limit}: a slice would count it from the end", new_cache(impl).match, [1, 2], limit)
+    assert_refuses("limit", new_cache(impl).match, [1, 2], limit)
 
 
 # --- insert ------------------------------------------------------------------------------------------------------
@@ -249,7 +292,9 @@ def test_insert_keeps_the_block_that_the_tree_has(impl):
     old = remember(cache, [1, 2, 3, 4])
     mine = cache.blocks.run([1, 2, 3, 4, 5, 6], 2)  # two requests that ran the same prompt at the same time
     kept = cache.insert([1, 2, 3, 4, 5, 6], mine)
-    assert kept != mine, "the tree's block was replaced, or the caller's returned: one prefix has one block, the first"
+    counts = [cache.blocks.counts[block] for block in mine]
+    assert counts[:2] != [2, 2], "the tree has taken the caller's blocks for a prefix of which it has blocks already"
+    assert kept != mine, "the caller's blocks were returned: one prefix has one block, the tree's first one"
     assert kept == [*old, mine[2]]
     assert [cache.blocks.counts[block] for block in mine] == [1, 1, 2], "a duplicate stays the caller's alone"
     assert [cache.blocks.counts[block] for block in old] == [1, 1], "the tree holds its own block once, not again"
@@ -302,6 +347,10 @@ def test_insert_of_less_than_a_block_keeps_nothing(impl):
 def test_insert_refuses_fewer_blocks_than_the_tokens_fill(impl):
     cache = new_cache(impl)
     blocks = cache.blocks.run([1, 2], 2)
+    assert_is_refused(
+        "two blocks of tokens and one block to hold them: part of the text would be remembered; raise a ValueError",
+        *(cache.insert, [1, 2, 3, 4], blocks),
+    )
     assert_refuses("blocks", cache.insert, [1, 2, 3, 4], blocks)
     assert (cache.n_blocks, cache.blocks.counts[blocks[0]]) == (0, 1), "what is refused must not be half done"
 
@@ -332,7 +381,9 @@ def test_evict_frees_leaves_before_what_they_stand_on(impl):
     # Used: 3 4 and 5 6, then 7 8, and 1 2 with every one of them. 5 6 goes, then 3 4, a leaf by now, then 7 8.
     for n_tokens in (4, 2):
         assert cache.evict(1) == 1
+        assert_the_books_are_kept(cache)
         assert cache.blocks.counts[stem[0]], "a block was freed on which others stand: no prompt can reach those now"
+        assert n_tokens == 2 or cache.peek([1, 2, 3, 4, 5, 6]) != 2, "3 4 was freed, on which others stand, here 5 6"
         assert cache.peek([1, 2, 3, 4, 5, 6]) == n_tokens, "the end of the branch used longest ago goes first"
     assert cache.peek([1, 2, 7, 8]) == 4
     assert cache.evict(2) == 2, "1 2 is a leaf once 7 8 is gone, in the same call"
@@ -346,13 +397,12 @@ def test_evict_leaves_pinned_blocks_alone_until_they_are_released(impl):
     remember(cache, [5, 6])
     pinned = cache.match([1, 2, 3, 4])
     remember(cache, [7, 8])
-    n_freed = cache.evict(10)
+    cache.evict(10)
     assert [cache.blocks.counts[block] for block in kept] == [2, 2], "a pinned block was evicted: a request reads it"
-    assert n_freed == 2, f"5 6 and 7 8 can go, 1 2 3 4 is pinned; evict said {n_freed}"
+    assert cache.blocks.n_free == 18, "5 6 and 7 8 can go, 1 2 3 4 is pinned"
     cache.blocks.free_all(pinned)
-    n_freed = cache.evict(10)
-    assert n_freed == 2, f"1 2 3 4 was released, so both can go: pinned once is not pinned for ever; got {n_freed}"
-    assert cache.blocks.n_free == 20
+    cache.evict(10)
+    assert cache.blocks.n_free == 20, "1 2 3 4 was released, so both can go: pinned once is not pinned for ever"
 
 
 @pytest.mark.exercise("RadixCache.evict")
@@ -369,8 +419,11 @@ def test_evict_spares_a_block_that_a_pinned_one_stands_on(impl):
 def test_evict_frees_as_many_as_asked_and_says_how_many(impl):
     cache = new_cache(impl)
     remember(cache, [1, 2, 3, 4, 5, 6])
-    assert (cache.evict(0), cache.n_blocks) == (0, 3)
-    assert cache.evict(2) == 2
+    assert (cache.evict(0), cache.blocks.n_free) == (0, 17), "0 blocks were asked for"
+    said = cache.evict(2)
+    assert_the_books_are_kept(cache)
+    assert said == 2, f"two of three blocks were asked for, and {said} were freed"
+    assert cache.blocks.n_free != 20, "two blocks were asked for and all three were freed: keep what can be kept"
     assert cache.n_blocks == 1, f"two of three blocks were asked for, {3 - cache.n_blocks} were freed"
     assert cache.evict(5) == 1, "one block was left to free, not five"
     assert cache.evict(5) == 0
@@ -419,8 +472,10 @@ def test_evict_does_not_search_all_blocks_for_each_one_it_frees(impl):
 
 
 @pytest.mark.exercise("RadixCache.evict")
-def test_evict_refuses_a_negative_number(impl):
-    assert_refuses("n", new_cache(impl).evict, -1)
+@pytest.mark.parametrize("n", [-1, 1.5])
+def test_evict_refuses_a_negative_number(impl, n):
+    assert_is_refused(f"{n} blocks cannot be freed: raise a ValueError", new_cache(impl).evict, n)
+    assert_refuses("n", new_cache(impl).evict, n)
 
 
 # --- the tree as a whole -----------------------------------------------------------------------------------------
@@ -521,7 +576,7 @@ class SideBySide:
     "method",
     [pytest.param(m, marks=pytest.mark.exercise(f"RadixCache.{m}")) for m in ("match", "insert", "evict")],
 )
-@law
+@settings(law, max_examples=25)  # up to 40 steps each, with a look at everything after each one
 @given(
     steps=st.lists(STEPS, min_size=20, max_size=40),
     n_blocks=st.integers(3, 12),
@@ -659,6 +714,7 @@ PROMPT = [1, 2, 3, 4, 5, 6]
 def test_route_by_prefix_goes_where_most_of_the_prompt_is_cached(impl):
     replicas = [Machine([]), Machine([1, 2], 3), Machine([1, 2, 3, 4], 5), Machine([9, 9, 9, 9, 9], 0)]
     got = impl.route_by_prefix(PROMPT, replicas)
+    assert not isinstance(got, Machine), "a replica was returned: its index is asked for"
     assert got not in (0, 3), "the least load alone decided: the prompt is run anew where its prefix is not cached"
     assert got == 2, f"replica 2 has four tokens of the prompt, replica 1 two; got {got}"
 
@@ -668,6 +724,7 @@ def test_route_by_prefix_takes_the_least_load_of_equals_then_the_first(impl):
     replicas = [Machine([], 0), Machine([1, 2], 4), Machine([1, 2], 3), Machine([1, 2], 3)]
     got = impl.route_by_prefix(PROMPT, replicas)
     assert got != 1, "of replicas with equally much cached the least loaded is taken"
+    assert got != 3, "replicas 2 and 3 are equal in everything: the first of them, not the last"
     assert got == 2, f"replicas 2 and 3 are equal in everything, so the first; got {got}"
     assert impl.route_by_prefix(PROMPT, [Machine([], 2), Machine([], 1)]) == 1, "nothing cached anywhere: least load"
     assert impl.route_by_prefix(PROMPT, [Machine([], 1), Machine([], 1)]) == 0
@@ -675,12 +732,32 @@ def test_route_by_prefix_takes_the_least_load_of_equals_then_the_first(impl):
 
 @pytest.mark.exercise("route_by_prefix")
 def test_route_by_prefix_passes_over_a_replica_with_too_much_extra_load(impl):
-    replicas = [Machine([1, 2, 3, 4], 8), Machine([1, 2], 5), Machine([], 3)]
+    replicas = [Machine([1, 2], 5), Machine([1], 3), Machine([1, 2, 3, 4], 8)]
     got = impl.route_by_prefix(PROMPT, replicas, max_extra_load=4)
-    assert got != 0, "replica 0 has 5 more to do than the least loaded, and only 4 more are allowed"
-    assert got == 1, f"of those that are not too busy, replica 1 has most cached; got {got}"
-    assert impl.route_by_prefix(PROMPT, replicas, max_extra_load=5) == 0, "exactly as much as allowed is allowed"
-    assert impl.route_by_prefix(PROMPT, replicas, max_extra_load=0) == 2
+    assert got != 2, "replica 2 has 5 more to do than the least loaded, and only 4 more are allowed"
+    assert got != 1, "replica 0 has 2 more to do than the least loaded, and 4 more are allowed; it has most cached"
+    assert got == 0, f"of those that are not too busy, replica 0 has most cached; got {got}"
+    assert impl.route_by_prefix(PROMPT, replicas, max_extra_load=5) == 2, "exactly as much as allowed is allowed"
+
+
+@pytest.mark.exercise("route_by_prefix")
+def test_route_by_prefix_measures_extra_load_from_the_least_loaded_of_all(impl):
+    # Nothing of the prompt is cached where the load is least.
+    replicas = [Machine([1, 2], 7), Machine([], 3), Machine([1, 2, 3, 4], 8)]
+    got = impl.route_by_prefix(PROMPT, replicas, max_extra_load=4)
+    assert got != 2, "the smallest load of all is 3, that of a replica with nothing cached included: 8 is 5 above it"
+    assert got == 0, f"loads 7, 3 and 8, and 4 above the smallest is allowed: replica 0; got {got}"
+
+
+@pytest.mark.exercise("route_by_prefix")
+def test_route_by_prefix_returns_the_index_among_all_replicas(impl):
+    # Two that are left out stand before the one to be taken.
+    replicas = [Machine([1, 2], 9), Machine([1, 2], 9), Machine([], 1), Machine([1, 2, 3], 2)]
+    got = impl.route_by_prefix(PROMPT, replicas, max_extra_load=4)
+    assert got != 1, "an index among those that are not too busy was returned: count all replicas"
+    assert got == 3, f"replica 3 has most cached of those that are not too busy; got {got}"
+    got = impl.route_by_prefix(PROMPT, replicas, max_extra_load=0)
+    assert got == 2, f"0 more are allowed, so only the least loaded, replica 2, is not too busy; got {got}"
 
 
 @pytest.mark.exercise("route_by_prefix")
@@ -701,4 +778,8 @@ def test_route_by_prefix_spreads_a_prefix_that_everybody_uses(impl):
 @pytest.mark.exercise("route_by_prefix")
 def test_route_by_prefix_refuses_no_replica_and_a_negative_guard(impl):
     assert_refuses("replicas", impl.route_by_prefix, PROMPT, [])
+    assert_is_refused(
+        "max_extra_load is -1, and no replica has less than the least load: raise a ValueError that says so",
+        *(impl.route_by_prefix, PROMPT, [Machine([])], -1),
+    )
     assert_refuses("max_extra_load", impl.route_by_prefix, PROMPT, [Machine([])], -1)

@@ -1,4 +1,8 @@
-"""Every mistake in planted/mistakes.py fails the test meant for it, with a message that names it."""
+"""Every mistake in planted/mistakes.py fails the test meant for it, with a message that names it.
+
+Here as a mistake of the engine, which all tests can see; `course audit` grades those of exercises as answers. Those in
+files that no exercise is in are tried at once, the others with the slow tests.
+"""
 
 from functools import cache
 
@@ -9,7 +13,9 @@ from planting import planted
 from course.grading.implementation import Implementation
 from course.grading.runner import TESTS, Run, run_test
 from course.paths import read
+from course.registry import registry
 
+ASKED = {exercise.file for exercise in registry()}
 _SECONDS = 60  # a mistake may well loop
 
 
@@ -25,7 +31,12 @@ def passes_unplanted(test: str) -> bool:
     return run(test).passed
 
 
-@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake["name"])
+def case(mistake):
+    marks = [pytest.mark.slow] if mistake["file"] in ASKED else []
+    return pytest.param(mistake, marks=marks, id=mistake["name"])
+
+
+@pytest.mark.parametrize("mistake", [case(mistake) for mistake in MISTAKES])
 def test_a_planted_mistake_fails_its_test_by_name(mistake):
     assert passes_unplanted(mistake["test"]), f"{mistake['test']} fails without any mistake"
     with planted(mistake["file"], mistake["old"], mistake["new"]):

@@ -96,8 +96,11 @@ _PLANTED = [
     ),
     (
         "copies that nobody is told of",
-        "plan.copies += request.table.append(n)",
-        "request.table.append(n)",
+        "                budget -= self._run(request, n, plan)\n",
+        "                if n:\n"
+        "                    request.table.append(n)\n"
+        "                    plan.work.append(Work(request, n))\n"
+        "                    budget -= n\n",
         "test_schedule_hands_on_the_copies_that_shared_blocks_need",
         "table.append returns copies",
     ),
@@ -121,6 +124,57 @@ _PLANTED = [
         "if request not in plan.admitted]",
         "test_schedule_runs_one_token_of_each_request_that_decodes",
         "in the plan twice",
+    ),
+    (
+        "schedule without a return",
+        "        return plan if plan.work or not self.running else self._again(plan)",
+        "        plan if plan.work or not self.running else self._again(plan)",
+        "test_schedule_runs_one_token_of_each_request_that_decodes",
+        "is a `return` missing?",
+    ),
+    (
+        "places of a pass not reserved",
+        "                n = self._make_room(request, min(request.n_pending, budget), plan)\n"
+        "                budget -= self._run(request, n, plan)\n",
+        "                n = self._make_room(request, min(request.n_pending, budget), plan)\n"
+        "                plan.work += [Work(request, n)] if n else []\n"
+        "                budget -= n\n",
+        "test_schedule_runs_one_token_of_each_request_that_decodes",
+        "reserve the positions of what runs",
+    ),
+    (
+        "in the plan with no token",
+        "            if budget and request not in plan.preempted:\n"
+        "                n = self._make_room(request, min(request.n_pending, budget), plan)\n"
+        "                budget -= self._run(request, n, plan)\n",
+        "            if request not in plan.preempted:\n"
+        "                n = self._make_room(request, min(request.n_pending, budget), plan)\n"
+        "                plan.copies += request.table.append(n)\n"
+        "                plan.work.append(Work(request, n))\n"
+        "                budget -= n\n",
+        "test_schedule_stops_at_the_budget_among_those_that_decode",
+        "who has no token in a pass is not in it",
+    ),
+    (
+        "those that decode from the last to the first",
+        "for request in [request for request in self.running if request.is_decoding]:",
+        "for request in [request for request in self.running if request.is_decoding][::-1]:",
+        "test_schedule_runs_those_that_decode_in_order_of_admission",
+        "they were admitted in the order b, c, a",
+    ),
+    (
+        "a short newcomer that takes nothing from the budget",
+        "        budget -= self._admit_a_short_one(plan, budget)\n",
+        "        self._admit_a_short_one(plan, budget)\n",
+        "test_schedule_runs_a_short_newcomer_once",
+        "they are gone from the budget",
+    ),
+    (
+        "planned once more with everybody where they were",
+        "else self._again(plan)",
+        "else self.schedule()",
+        "test_schedule_preempts_the_last_of_two_prompts_that_block_each_other",
+        "the same plan for ever",
     ),
 ]
 

@@ -91,6 +91,47 @@ _PLANTED = [
         "test_begin_with_prefix_fills_the_room_to_the_last_block",
         "that is enough",
     ),
+    (
+        "room for one token only",
+        "    missing = max(0, request.table.blocks_needed(request.n_pending) - prefix.blocks.n_free)\n",
+        "    missing = max(0, request.table.blocks_needed(1) - prefix.blocks.n_free)\n",
+        "test_begin_with_prefix_evicts_what_is_missing_and_no_more",
+        "evict for all that is pending",
+    ),
+    (
+        "what was spared counted although it waits",
+        "    if missing > prefix.n_evictable:\n"
+        "        request.table.release()\n"
+        "        request.n_computed = request.n_remembered = 0\n"
+        "        return False\n"
+        "    prefix.evict(missing)\n"
+        "    request.n_prefix_tokens += request.n_computed\n",
+        "    request.n_prefix_tokens += request.n_computed\n"
+        "    if missing > prefix.n_evictable:\n"
+        "        request.table.release()\n"
+        "        request.n_computed = request.n_remembered = 0\n"
+        "        return False\n"
+        "    prefix.evict(missing)\n",
+        _GIVEN_BACK,
+        "the cache has spared it nothing",
+    ),
+    (
+        "looked up once to see and once to take",
+        "    blocks = prefix.match(request.tokens, limit=len(request.tokens) - 1)\n    request.table",
+        "    if prefix.match(request.tokens, limit=len(request.tokens) - 1):\n"
+        "        pass\n"
+        "    blocks = prefix.match(request.tokens, limit=len(request.tokens) - 1)\n"
+        "    request.table",
+        "test_begin_with_prefix_leaves_the_last_token_to_run",
+        "looked up more than once",
+    ),
+    (
+        "nothing found taken for no room",
+        "    request.table.adopt(blocks)\n",
+        "    if not blocks:\n        return False\n    request.table.adopt(blocks)\n",
+        "test_begin_with_prefix_of_an_unknown_text_begins_with_nothing",
+        "nothing found is no reason to wait",
+    ),
 ]
 
 MISTAKES = [

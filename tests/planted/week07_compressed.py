@@ -1,12 +1,9 @@
-"""Week 7, a radix tree whose nodes are runs of blocks."""
+"""Week 7, a radix tree whose nodes are runs of blocks: found, cut and inserted."""
 
 _CUT = "test_split_cuts_a_run_and_hangs_the_rest_behind_the_front"
 _MIDDLE = "test_path_cuts_the_run_that_a_text_leaves_in_the_middle"
 _ONE_RUN = "test_insert_makes_one_run_of_all_that_is_new"
 _KEEPS = "test_insert_keeps_the_blocks_that_the_tree_has"
-_END = "test_evict_takes_blocks_from_the_end_of_a_run_and_no_more_than_asked"
-_PINNED = "test_evict_stops_at_a_pinned_block_and_takes_another_leaf"
-_EMPTY = "test_evict_takes_an_empty_run_out_and_goes_on_with_what_it_stood_on"
 
 # name, what stands there, what is planted, the test meant for it, a part of its message
 _PLANTED = [
@@ -116,65 +113,75 @@ _PLANTED = [
         "nothing can ever be evicted",
     ),
     (
-        "a whole run evicted for one block",
-        "while leaf.blocks and n_freed < n and self.blocks.references",
-        "while leaf.blocks and self.blocks.references",
-        _END,
-        "take no more of a run",
+        "the rest returned",
+        "        return front\n",
+        "        return run\n",
+        _CUT,
+        "the run was returned",
     ),
     (
-        "a run evicted from its beginning",
-        "                self.blocks.free(leaf.blocks.pop())\n                leaf.keys.pop()\n",
-        "                self.blocks.free(leaf.blocks.pop(0))\n                key = leaf.keys.pop(0)\n"
-        "                if leaf.keys:\n"
-        "                    leaf.parent.children[leaf.keys[0]] = leaf.parent.children.pop(key)\n"
-        "                    first = leaf.keys[0]\n",
-        _END,
-        "without its beginning",
+        "the run made the front",
+        "        front = Run(run.keys[:n], run.blocks[:n], run.parent, run.last_used)\n"
+        "        run.parent.children[front.keys[0]] = front\n"
+        "        run.keys, run.blocks, run.parent = run.keys[n:], run.blocks[n:], front\n"
+        "        front.children[run.keys[0]] = run\n"
+        "        return front\n",
+        "        rest = Run(run.keys[n:], run.blocks[n:], run, run.last_used, run.children)\n"
+        "        for child in rest.children.values():\n"
+        "            child.parent = rest\n"
+        "        run.keys, run.blocks, run.children = run.keys[:n], run.blocks[:n], {rest.keys[0]: rest}\n"
+        "        return Run(run.keys, run.blocks, run.parent, run.last_used, run.children)\n",
+        _CUT,
+        "the run has become the front",
     ),
     (
-        "the rest of a leaf never evicted again",
-        "        for leaf in left:\n            self.leaves.add(leaf)\n",
-        "",
-        _END,
-        "put it back",
+        "a cut one block too far",
+        "        assert run.parent is not None  # the root has nothing to cut\n",
+        "        n = n + 1\n",
+        _CUT,
+        "one block too many in the front",
     ),
     (
-        "a pinned block of a run evicted",
-        "self.blocks.references(leaf.blocks[-1]) == 1:",
-        "self.blocks.references(leaf.blocks[-1]) >= 1:",
-        _PINNED,
-        "and can go, 1 2 cannot",
+        "a path upside down",
+        "            found.append(node)\n",
+        "            found.insert(0, node)\n",
+        "test_path_goes_down_whole_runs",
+        "the path is upside down",
     ),
     (
-        "a run with a pinned block left whole",
-        "            while leaf.blocks and n_freed < n and self.blocks.references(leaf.blocks[-1]) == 1:",
-        "            if any(self.blocks.references(block) > 1 for block in leaf.blocks):\n"
-        "                left.append(leaf)\n                continue\n"
-        "            while leaf.blocks and n_freed < n:",
-        _PINNED,
-        "stands behind the pinned 2 and can go",
+        "half a block in a run",
+        "        new = list(blocks[len(kept) : len(keys)])\n",
+        "        new = list(blocks[len(kept) :])\n",
+        "test_insert_leaves_out_a_block_that_is_not_full",
+        "the second block is half full",
     ),
     (
-        "an empty run left in the tree",
-        "            del leaf.parent.children[first]\n",
-        "",
-        _EMPTY,
-        "take it out",
+        "a run of nothing",
+        "        if new:\n",
+        "        if True:\n",
+        "test_insert_of_what_is_known_makes_no_run",
+        "where nothing is new there is no new run",
     ),
     (
-        "a run that is never a leaf again",
-        "            self.leaves.add(leaf.parent)\n",
-        "",
-        _EMPTY,
-        "1 2 is a leaf once",
+        "two times for one insert",
+        "path = self.path(tokens, now)",
+        "path = self.path(tokens, next(self._clock))",
+        "test_insert_counts_path_and_new_run_as_used_now",
+        "one insert is one `next(self._clock)`",
     ),
     (
-        "more blocks counted as freed than were",
-        "        self.n_blocks -= n_freed\n        return n_freed\n",
-        "        self.n_blocks -= n_freed\n        return n\n",
-        "test_evict_keeps_count_and_refuses_less_than_nothing",
-        "not five",
+        "a new run that was never used",
+        "run = Run(keys[len(kept) :], new, parent, now)",
+        "run = Run(keys[len(kept) :], new, parent)",
+        "test_insert_counts_path_and_new_run_as_used_now",
+        "counts as older than what was there before",
+    ),
+    (
+        "more keys than blocks",
+        "        if len(blocks) < len(keys):\n",
+        "        if False:\n",
+        "test_insert_refuses_fewer_blocks_than_the_tokens_fill",
+        "a run with more keys than blocks",
     ),
 ]
 

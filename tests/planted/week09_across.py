@@ -108,6 +108,13 @@ _MISTAKES = [
         "test_merge_across_leaves_the_state_it_got_as_it_was",
         "changed its argument state",
     ),
+    (
+        "those without a key say nothing",
+        SEND,
+        "        if not state.total.any():\n            return state\n" + SEND,
+        "test_merge_across_takes_part_without_a_key_too",
+        "waits for process",
+    ),
 ]
 MISTAKES = [
     {

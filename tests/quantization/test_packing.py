@@ -32,6 +32,7 @@ def bytes_by_hand(row, bits):
 def test_pack_nibbles_puts_two_codes_into_a_byte(impl):
     # Stored as 11, 1 | 8, 13: the first of each pair in the low four bits, 11 + 16 · 1 = 27 and 8 + 16 · 13 = 216.
     packed = impl.pack_nibbles(int8(3, -7, 0, 5))
+    assert isinstance(packed, torch.Tensor), f"a tensor of bytes comes back, not a {type(packed).__name__}"
     assert packed.numel() != 4, "four bytes for four codes: two 4-bit codes share a byte"
     mistakes = {
         "nibble order swapped: the first code of a pair belongs into the *low* four bits": [11 * 16 + 1, 8 * 16 + 13],
@@ -41,6 +42,7 @@ def test_pack_nibbles_puts_two_codes_into_a_byte(impl):
             11 + 16 * 8,
             1 + 16 * 13,
         ],
+        "only one of the two codes is in the byte: the other goes into its other half": [11, 8],
     }
     for mistake, result in mistakes.items():
         assert packed.tolist() != result, mistake
@@ -53,7 +55,8 @@ def test_pack_nibbles_of_every_pair_of_codes(impl):
     pairs = torch.cartesian_prod(*[torch.arange(-8, 8, dtype=torch.int8)] * 2)  # (256, 2)
     packed = impl.pack_nibbles(pairs)
     assert packed.shape == (256, 1), f"shape {tuple(packed.shape)}: rows stay, their length is halved"
-    assert packed[:, 0].tolist() == [bytes_by_hand(pair, 4)[0] for pair in pairs.tolist()]
+    for pair, byte in zip(pairs.tolist(), packed[:, 0].tolist(), strict=True):
+        assert [byte] == bytes_by_hand(pair, 4), f"{pair} becomes {byte}, not {bytes_by_hand(pair, 4)[0]}"
 
 
 @pytest.mark.exercise("pack_nibbles")
@@ -69,7 +72,13 @@ def test_pack_nibbles_refuses_an_odd_row_and_codes_that_do_not_fit(impl):
 @pytest.mark.exercise("unpack_nibbles")
 def test_unpack_nibbles_gives_the_codes_back_in_order(impl):
     codes = impl.unpack_nibbles(torch.tensor([27, 216], dtype=torch.uint8))
+    assert isinstance(codes, torch.Tensor), f"a tensor of codes comes back, not a {type(codes).__name__}"
     mistakes = {
+        "in uint8, 1 - 8 wraps around to 249: change the type before you subtract": [3, 249, 0, 253 - 248],
+        "read as a number with a sign: 11 stands for 11 - 8, and not for 11 - 16": [-5, 1, -8, -3],
+        "the high code is still in the low one: `& 15` keeps four bits": [19, -7, -48, 5],
+        "7 subtracted: the offset is 8": [4, -6, 1, 6],
+        "the high halves were not brought down: `>> 4`": [3, 8, 0, -56],
         "nibble order swapped: the low four bits are the first code": [-7, 3, 5, 0],
         "the offset stays in: subtract 8": [11, 1, 8, 13],
         "all low halves, then all high halves: put each pair side by side": [3, 0, -7, 5],
@@ -85,13 +94,16 @@ def test_unpack_nibbles_of_every_byte(impl):
     codes = impl.unpack_nibbles(torch.arange(256, dtype=torch.uint8).view(16, 16))
     assert codes.shape == (16, 32), f"shape {tuple(codes.shape)}: rows stay, their length is doubled"
     expected = [[byte % 16 - 8, byte // 16 - 8] for byte in range(256)]
-    assert codes.view(256, 2).tolist() == expected
+    for byte, (pair, there) in enumerate(zip(codes.reshape(256, 2).tolist(), expected, strict=True)):
+        assert pair == there, f"byte {byte} holds the codes {there}, not {pair}"
 
 
 @pytest.mark.exercise("unpack_nibbles")
 def test_unpack_nibbles_undoes_pack_nibbles(impl):
     codes = all_codes(4).view(3, 2, 64)
-    assert torch.equal(impl.unpack_nibbles(packing.pack_nibbles(codes)), codes)
+    back = impl.unpack_nibbles(packing.pack_nibbles(codes))
+    assert back.shape == codes.shape, f"codes of shape {tuple(codes.shape)} come back as {tuple(back.shape)}"
+    assert torch.equal(back, codes), "codes packed and unpacked are not what they were"
 
 
 # --- any number of bits ------------------------------------------------------------------------------------------

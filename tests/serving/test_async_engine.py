@@ -9,16 +9,17 @@ import pytest
 from serving import PATIENCE_SECONDS, Gate, assert_nothing_left, random_model, until
 
 from nanolm.engine import Engine
+from nanolm.machine import Threads
 from nanolm.serving import AsyncEngine, Busy, NotServing
 
 LONG = random_model(eos_token_ids=(), max_positions=2048)  # its requests go on until they are called off
 
 
 @asynccontextmanager
-async def running(model=None, max_waiting=64, gated=False, **options):
+async def running(model=None, max_waiting=64, gated=False, threads=None, **options):
     engine = Engine(model or random_model(), **{"n_blocks": 64, **options})
     gate = Gate(engine) if gated else None
-    thread = AsyncEngine(engine, max_waiting)
+    thread = AsyncEngine(engine, max_waiting, threads)
     thread.start()
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -316,3 +317,17 @@ def test_counters_and_gauges_say_what_was_served():
     assert 'nanolm_requests_total{reason="length"} 2\n' in text and "nanolm_blocks 64\n" in text
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     assert all(float(line.rsplit(" ", 1)[1]) >= 0 for line in lines)
+
+
+def test_threads_are_chosen_in_the_engine_s_thread_before_the_first_request_and_told():
+    passes = []
+    threads = Threads(lambda: passes.append(threading.current_thread().name), most=1, set_threads=lambda n: None)
+
+    async def serve():
+        async with running(threads=threads) as thread:
+            await until(lambda: threads.choice is not None)
+            return thread.gauges()
+
+    gauges = asyncio.run(serve())
+    assert gauges["threads"] == 1
+    assert set(passes) == {"nanolm-engine"}

@@ -32,9 +32,18 @@ from nanolm.speculative import ModelDraft, NgramIndex, PromptLookupDraft, drafts
 )
 def test_prompt_lookup_copies_what_followed_the_last_tokens_before(impl, text, gamma, expected):
     found = list(impl.prompt_lookup(text, gamma))
+    is_found_by_three = bool(list(impl.prompt_lookup([1, 2, 3, 4, 5, 1, 2, 3], 2)))
+    assert found or not expected or not is_found_by_three, (
+        f"nothing found in {text}, where {expected} followed the last token before: where no max_ngram tokens match, n "
+        "goes down to 1"
+    )
     assert found or not expected, (
         f"nothing found in {text}, where {expected} followed before: did the last tokens match themselves?"
     )
+    assert not expected or found[0] not in text[-3:], (
+        f"{found} begins with a token that was matched: the draft is what followed the match, {expected}"
+    )
+    assert len(found) <= gamma, f"{found} are more than γ = {gamma} tokens"
     assert found == expected, f"after {text} the draft is {expected}: what followed the last tokens before; got {found}"
 
 
@@ -60,20 +69,24 @@ def test_prompt_lookup_does_not_match_the_tail_with_itself(impl):
 
 @pytest.mark.exercise("prompt_lookup")
 def test_prompt_lookup_may_overlap_the_tail(impl):
-    # 7 7 at positions 1 and 2 overlaps the tail at 2 and 3, and was followed by the last 7.
-    found = list(impl.prompt_lookup([5, 7, 7, 7], 4))
+    # 7 7 at positions 3 and 4 overlaps the tail at 4 and 5, and was followed by the last 7; the 7 7 before it by 5.
+    found = list(impl.prompt_lookup([7, 7, 5, 7, 7, 7], 1))
     assert found == [7], f"the match may share tokens with the tail, as long as something follows it; got {found}"
 
 
 @pytest.mark.exercise("prompt_lookup")
 def test_prompt_lookup_ends_where_the_text_ends(impl):
-    assert list(impl.prompt_lookup([1, 2, 3, 1], 9)) == [2, 3, 1], "fewer than γ tokens where the text is too short"
+    found = list(impl.prompt_lookup([1, 2, 3, 1], 9))
+    assert found == [2, 3, 1], f"fewer than γ tokens where the text is too short: [2, 3, 1], not {found}"
 
 
 @pytest.mark.exercise("prompt_lookup")
 @pytest.mark.parametrize(("max_ngram", "expected"), [(1, [9]), (2, [4]), (3, [4])])
 def test_prompt_lookup_looks_for_at_most_max_ngram_tokens(impl, max_ngram, expected):
     found = list(impl.prompt_lookup([2, 3, 4, 7, 3, 9, 2, 3], 1, max_ngram))
+    assert max_ngram > 1 or found != [4], (
+        "no more than max_ngram tokens are compared: 4 followed 2 3, which are two, and max_ngram is 1"
+    )
     assert found == expected, f"with max_ngram = {max_ngram} the draft is {expected}, not {found}"
 
 

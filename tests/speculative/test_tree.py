@@ -3,9 +3,11 @@
 import math
 from itertools import product
 
+import one_token
 import pytest
 import torch
 from enumeration import ScriptedRng, exact_distribution
+from one_token import no_chance_but_the_rngs
 from refusal import assert_refuses
 
 from nanolm.sampling import Rng
@@ -21,6 +23,7 @@ Q4 = torch.tensor([0.5, 0.1, 0.1, 0.3], dtype=torch.float64)
 TARGET = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.6, 0.4, 0.0]], dtype=torch.float64)
 DRAFT = torch.tensor([[0.3, 0.3, 0.4], [0.4, 0.4, 0.2], [0.2, 0.3, 0.5]], dtype=torch.float64)
 CERTAIN = torch.eye(4, dtype=torch.float64)
+NEXT_SIBLING = "1 is refused, and 2 was drawn although it was drafted too: the next sibling is tried before"
 
 
 def vector(*numbers):
@@ -75,10 +78,24 @@ def name_the_mistake(actual, p, q):
 
 
 @pytest.mark.exercise("verify_tree")
+def test_verify_tree_of_one_drafted_token_has_output_distribution_p(impl):
+    with no_chance_but_the_rngs():
+        for seed in range(20):
+            impl.verify_tree(torch.stack([P4, P4]), Q4[None], [3], [-1], Rng(seed))
+    actual = first_token(impl, P4, Q4, 1)
+    named = one_token.name_the_mistake(actual, P4, Q4)
+    assert close(actual, P4), f"{named}. Comes out as {actual.tolist()}, p is {P4.tolist()}"
+
+
+@pytest.mark.exercise("verify_tree")
 def test_verify_tree_draws_a_bonus_token_behind_a_leaf(impl):
-    # The text, then 1 or 2; 3 behind 1. All are certain: 1 and 3 are kept, and behind 3 (row 3) comes 0.
-    target, draft = CERTAIN[[1, 3, 2, 0]], CERTAIN[[1, 2, 3]]
-    new = impl.verify_tree(target, draft, [1, 2, 3], [-1, -1, 0], ScriptedRng())
+    # The text, then 1 or 2; 3 behind 1. All are certain: 1 and 3 are kept, and behind 3 (row 2) comes 0.
+    target, draft = CERTAIN[[1, 3, 0, 2]], CERTAIN[[1, 3, 2]]
+    new = impl.verify_tree(target, draft, [1, 3, 2], [-1, 0, -1], ScriptedRng())
+    assert list(new) != [1, 1], (
+        "1 is drafted[0] and was kept, and then row 0 of target_probs was read again: row 0 stands behind the text and "
+        "row i + 1 behind drafted[i]"
+    )
     assert list(new) != [1, 3], "no bonus token: the target has scored what follows the leaf as well"
     assert list(new) == [1, 3, 0], f"1 and 3 are kept, and the target's row behind 3 says 0; got {list(new)}"
 
@@ -88,6 +105,7 @@ def test_verify_tree_reads_the_row_behind_the_token_that_was_kept(impl):
     # 1 and 2 behind the text, 3 behind 2. The target says 2 behind the text, 0 behind 1, 3 behind 2, 1 behind 3.
     draft, parents = CERTAIN[[1, 2, 3]], [-1, -1, 1]
     new = list(impl.verify_tree(CERTAIN[[2, 0, 3, 1]], draft, [1, 2, 3], parents, ScriptedRng()))
+    assert new != [2], NEXT_SIBLING
     assert new != [2, 0], (
         "2 is drafted[1] and was kept, and then row 1 of target_probs was read: row 0 stands behind the text and "
         "row i + 1 behind drafted[i], so row 2 stands behind 2"
@@ -100,6 +118,7 @@ def test_verify_tree_goes_down_from_the_sibling_that_was_kept(impl):
     # 1 is refused, its sibling 2 is kept; 3 stands behind 1 and 0 behind 2, and behind 0 comes 1.
     draft, parents = CERTAIN[[1, 2, 3, 0]], [-1, -1, 0, 1]
     new = impl.verify_tree(CERTAIN[[2, 3, 0, 2, 1]], draft, [1, 2, 3, 0], parents, ScriptedRng())
+    assert list(new) != [2], NEXT_SIBLING
     assert list(new) == [2, 0, 1], f"2 is kept, then 0 behind it, then 1 from the target; got {list(new)}"
     # The same tree, and the target wants 3 behind 2: nobody has drafted it there.
     new = impl.verify_tree(CERTAIN[[2, 3, 3, 2, 1]], draft, [1, 2, 3, 0], parents, ScriptedRng())
@@ -121,6 +140,18 @@ def test_verify_tree_keeps_one_sibling_of_a_place(impl):
 
 
 @pytest.mark.exercise("verify_tree")
+def test_verify_tree_tries_siblings_in_their_order(impl):
+    # A and B were drawn in this order, B without A: kept with p(A) = 0.5 at once, and B with 0.6 of what is left. The
+    # other way round B comes out with p(B)/q(B), and the target's own distribution no more.
+    rows = torch.stack([vector(0.5, 0.5, 0.0), vector(0.0, 1.0, 0.0)])
+    found = exact_distribution(lambda rng: impl.verify_tree(torch.stack([P, P, P]), rows, [0, 1], [-1, -1], rng)[0])
+    assert found.get(0, 0.0) == pytest.approx(1.0), (
+        "p(A)/q(A) is 0.5/0.5, so the first child, A, is always kept; children are tried in their order, and A came "
+        f"out with {found.get(0, 0.0):.3f}"
+    )
+
+
+@pytest.mark.exercise("verify_tree")
 def test_verify_tree_of_no_tokens_draws_one_from_the_target(impl):
     new = exact_distribution(lambda rng: tuple(impl.verify_tree(P4[None], torch.empty(0, 4), [], [], rng)))
     expected = {(token,): pytest.approx(P4[token].item()) for token in range(4)}
@@ -135,16 +166,6 @@ def test_verify_tree_with_two_siblings_has_output_distribution_p(impl, p, q):
 
 
 @pytest.mark.exercise("verify_tree")
-def test_verify_tree_with_three_siblings_none_like_another_has_output_distribution_p(impl):
-    for n in (1, 2, 3):
-        actual = first_token(impl, P4, Q4, n, draw="without those before")
-        assert close(actual, P4), (
-            f"{n} siblings, each drawn without those before it, so each row of draft_probs is another one: it gives "
-            f"{actual.tolist()}, p is {P4.tolist()}"
-        )
-
-
-@pytest.mark.exercise("verify_tree")
 def test_verify_tree_holds_each_sibling_against_its_own_row(impl):
     # Certain guesses, as of prompt look-up: A, then B. A is kept with p(A) = 0.5; then the target owes B and C as 0.3
     # to 0.2, so B is kept with 0.6 of the rest.
@@ -155,6 +176,16 @@ def test_verify_tree_holds_each_sibling_against_its_own_row(impl):
     assert close(actual, P), (
         f"two certain guesses, A and B: each sibling has a row of draft_probs of its own; it gives {actual.tolist()}"
     )
+
+
+@pytest.mark.exercise("verify_tree")
+def test_verify_tree_with_three_siblings_none_like_another_has_output_distribution_p(impl):
+    for n in (1, 2, 3):
+        actual = first_token(impl, P4, Q4, n, draw="without those before")
+        assert close(actual, P4), (
+            f"{n} siblings, each drawn without those before it, so each row of draft_probs is another one: it gives "
+            f"{actual.tolist()}, p is {P4.tolist()}"
+        )
 
 
 def written(impl, parents, length):
@@ -193,10 +224,14 @@ def test_verify_tree_of_a_line_is_verify_draft(impl):
     from nanolm.speculative import verify_draft
 
     target, draft, drafted = torch.stack([P4, Q4, P4, Q4]), torch.stack([Q4, P4, Q4]), [0, 1, 3]
-    for seed in range(20):
-        line = verify_draft(target, draft, drafted, Rng(seed))
-        tree = impl.verify_tree(target, draft, drafted, [-1, 0, 1], Rng(seed))
-        assert tree == line, f"a tree without branches is a line: verify_draft gives {line}, this {tree} (seed {seed})"
+    line = exact_distribution(lambda rng: tuple(verify_draft(target, draft, drafted, rng)))
+    tree = exact_distribution(lambda rng: tuple(impl.verify_tree(target, draft, drafted, [-1, 0, 1], rng)))
+    for text in line.keys() | tree.keys():
+        ours, theirs = tree.get(text, 0.0), line.get(text, 0.0)
+        assert abs(ours - theirs) < 1e-9, (
+            f"a tree without branches is a line: verify_draft gives {list(text)} with probability {theirs:.4f}, this "
+            f"with {ours:.4f}"
+        )
 
 
 @pytest.mark.exercise("verify_tree")
@@ -206,10 +241,18 @@ def test_verify_tree_of_a_line_is_verify_draft(impl):
         (3, [0, 1], [-1], "parents"),
         (3, [0, 1], [-1, 1], "parents"),
         (3, [0, 1], [-2, 0], "parents"),
+        (3, [0], [-1], "draft_probs"),
         (2, [0, 1], [-1, 0], "target_probs"),
         (3, [0, 3], [-1, 0], "drafted"),
     ],
-    ids=["one too few", "its own parent", "below the text", "no row behind a leaf", "a token that q cannot have drawn"],
+    ids=[
+        "one too few",
+        "its own parent",
+        "below the text",
+        "a row too many",
+        "no row behind a leaf",
+        "a token that q cannot have drawn",
+    ],
 )
 def test_verify_tree_refuses_what_is_no_tree(impl, rows, drafted, parents, names):
     target, draft = P4.repeat(rows, 1), vector(0.4, 0.3, 0.3, 0.0).repeat(2, 1)

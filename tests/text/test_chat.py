@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 import nanolm
 from nanolm.cli import app
-from nanolm.text import ChatML, PlainText, chat_prompt, chat_template, check_messages, last_tokens
+from nanolm.text import ChatML, PlainText, RenderedChat, chat_prompt, chat_template, check_messages, last_tokens
 
 SYSTEM = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
 PLAIN = tiny_tokenizer()
@@ -62,7 +62,7 @@ def test_a_marker_that_a_user_spells_out_is_text(twin):
 def test_the_end_marker_ends_an_answer(twin):
     _, tokenizer = twin
     template = chat_template(tokenizer)
-    assert isinstance(template, ChatML)
+    assert isinstance(template, RenderedChat)
     assert template.end_tokens(tokenizer) == last_tokens(tokenizer) == tuple(tokenizer.encode("<|im_end|>"))
     assert template.stops == ()
 
@@ -72,6 +72,13 @@ def test_text_can_be_read_without_special_tokens(twin):
     assert len(tokenizer.encode("<|im_end|>")) == 1
     assert len(tokenizer.encode("<|im_end|>", special_tokens=False)) == 10, "ten characters, and no merge joins any"
     assert len(tokenizer.encode("<|im_end|>")) == 1, "reading text changed how the next one is read"
+
+
+def test_a_model_with_the_markers_and_no_template_is_told_nothing_of_itself(tmp_path):
+    _, tokenizer = nanolm.load(write_twin(tmp_path / "x.gguf", tokenizer__chat_template=None).path)
+    assert chat_template(tokenizer) == ChatML(system="")
+    prompt = chat_prompt([("user", "Hi")], tokenizer)
+    assert tokenizer.decode(prompt) == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
 
 
 # --- plain text --------------------------------------------------------------------------------------------------

@@ -126,9 +126,12 @@ def test_from_hf_names_a_mixtral_s_missing_entry(name):
         ModelConfig.from_hf({k: v for k, v in MIXTRAL.items() if k != name})
 
 
-def test_from_hf_refuses_a_mixtral_with_a_sliding_window():
-    with pytest.raises(ValueError, match="sliding_window = 4096; this engine reads None only"):
-        ModelConfig.from_hf({**MIXTRAL, "sliding_window": 4096})
+def test_from_hf_reads_the_window_of_a_mixtral():
+    assert ModelConfig.from_hf({**MIXTRAL, "sliding_window": 4096}).windows == (4096,) * 32
+
+
+def test_a_window_as_long_as_the_context_is_none():
+    assert ModelConfig.from_hf({**MIXTRAL, "sliding_window": 32_768}).windows == ()
 
 
 def test_a_mixture_goes_to_hf_and_back():
@@ -181,13 +184,23 @@ def test_from_hf_names_every_missing_entry():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "gemma2"}, r"model_type = 'gemma2'; this engine reads 'llama' and 'mixtral' only"),
+        ({"model_type": "gemma2"}, r"model_type = 'gemma2'; this engine reads 'llama', 'mistral', .* and 'olmoe' only"),
         ({"hidden_act": "gelu"}, r"hidden_act = 'gelu'; this engine reads 'silu' only"),
-        ({"attention_bias": True}, r"attention_bias = True; this engine reads False only"),
-        ({"mlp_bias": True}, r"mlp_bias = True; this engine reads False only"),
-        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, r"rope_type = 'llama3'"),
-        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, r"rope_type = 'yarn'"),
-        ({"rope_scaling": {"type": "linear", "factor": 2.0}}, r"'linear'"),  # the key's name until 2024
+        ({"attention_bias": "yes"}, r"attention_bias = 'yes'; it must be true or false"),
+        (
+            {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}},
+            r"'llama3' and lacks low_freq_factor, high_freq_fac",
+        ),
+        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, r"rope_type = 'yarn' and lacks factor"),
+        ({"rope_scaling": {"type": "linear"}}, r"rope_type = 'linear' and lacks factor"),  # the key's name until 2024
+        ({"rope_scaling": {"type": "su", "factor": 2.0}}, r"rope_type = 'su'; this engine reads default, linear"),
+        ({"rope_scaling": {"factor": 2.0}}, r"rope_scaling\.factor without a rope_type that says what it means"),
+        ({"partial_rotary_factor": 0.5}, r"partial_rotary_factor = 0\.5; this engine reads 1\.0 only"),
+        ({"embedding_multiplier": 12.0}, r"embedding_multiplier = 12\.0; this engine does not know what that changes"),
+        ({"logit_scale": 0.25}, r"logit_scale = 0\.25"),
+        ({"rope_interleaved": True}, r"rope_interleaved = True"),
+        ({"quantization_config": {"quant_method": "gptq"}}, r"quantization_config \('gptq'\): its weights are codes"),
+        ({"num_hidden_layers": 1_000_000}, r"num_hidden_layers = 1000000; this engine reads models of at most 1000"),
     ],
 )
 def test_from_hf_refuses_what_the_engine_would_leave_out(changes, message):

@@ -64,7 +64,12 @@ def test_sliding_window_mask_as_large_as_the_text_is_causal(impl):
     assert not torch.equal(whole, ~causal), EXCHANGED
     assert torch.equal(whole, causal), f"a window of the whole text hides the future alone; got {whole.int().tolist()}"
     assert impl.sliding_window_mask(3, 3, 1).int().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]], "1: itself alone"
-    assert_refuses("window", impl.sliding_window_mask, 3, 3, 0)
+
+
+@pytest.mark.exercise("sliding_window_mask")
+@pytest.mark.parametrize("window", [0, -1, 1.5])
+def test_sliding_window_mask_refuses_what_is_no_window(impl, window):
+    assert_refuses("window", impl.sliding_window_mask, 3, 3, window)
 
 
 @pytest.mark.exercise("sliding_window_mask")
@@ -96,6 +101,21 @@ def fed(kind, window, chunks, layers=(0, 1, 2)):
 
 
 @pytest.mark.exercise("WindowKVCache.update")
+def test_update_of_a_ring_touches_one_layer_and_no_length(impl):
+    cache, _ = fed(impl.WindowKVCache, 4, [5])
+    before = [tensor.clone() for tensor in (*cache.keys, *cache.values)]
+    cache.update(2, *(x[:, :, 5:7] for x in text(7)))
+    assert cache.length == 5, "the length was advanced inside a layer: the caller advances, once a pass"
+    changed = [not torch.equal(a, b) for a, b in zip((*cache.keys, *cache.values), before, strict=True)]
+    assert changed == [False, False, True] * 2, "update(2, …) writes to layer 2 alone"
+    before = [tensor.clone() for tensor in (*cache.keys, *cache.values)]
+    cache.update(0, *(x[:, :, 5:7] for x in text(7)))
+    changed = [not torch.equal(a, b) for a, b in zip((*cache.keys, *cache.values), before, strict=True)]
+    assert changed[::3] != [False, False], "update(0, …) writes to layer 0, not to the last layer's ring"
+    assert changed == [True, False, False] * 2, "update(0, …) writes to layer 0 alone"
+
+
+@pytest.mark.exercise("WindowKVCache.update")
 def test_update_of_a_ring_puts_each_position_at_its_place(impl):
     cache, (keys, values) = fed(impl.WindowKVCache, 4, [1] * 6)
     assert cache.keys[1].shape[2] == 4, "the ring has grown: what is out of sight is overwritten"
@@ -113,6 +133,15 @@ def test_update_of_a_ring_that_is_not_full_returns_what_was_read(impl, chunks, s
 
 
 @pytest.mark.exercise("WindowKVCache.update")
+def test_update_of_a_ring_with_more_than_it_holds_keeps_the_last(impl):
+    cache, (keys, _) = fed(impl.WindowKVCache, 4, [10])
+    assert keys == list(range(10)), f"every query of the pass sees its own window, so all 10 come back; got {keys}"
+    kept = cache.keys[1][0, 0, :, 0].tolist()
+    assert sorted(kept) == [6, 7, 8, 9], f"the last 4 of 10 are kept; the ring holds {kept}"
+    assert kept == [8, 9, 6, 7], "position p belongs to place p % window"
+
+
+@pytest.mark.exercise("WindowKVCache.update")
 def test_update_of_a_ring_reads_the_past_before_it_overwrites_it(impl):
     # Window 4, 6 read, 3 new: query 6 sees 3 to 6, so 3, 4 and 5 come first, then 6, 7, 8.
     _, (keys, values) = fed(impl.WindowKVCache, 4, [6, 3])
@@ -123,15 +152,6 @@ def test_update_of_a_ring_reads_the_past_before_it_overwrites_it(impl):
     )
     assert keys == [3, 4, 5, 6, 7, 8], f"past positions in the order of the text, no more than are seen; got {keys}"
     assert values == [103, 104, 105, 106, 107, 108]
-
-
-@pytest.mark.exercise("WindowKVCache.update")
-def test_update_of_a_ring_with_more_than_it_holds_keeps_the_last(impl):
-    cache, (keys, _) = fed(impl.WindowKVCache, 4, [10])
-    assert keys == list(range(10)), f"every query of the pass sees its own window, so all 10 come back; got {keys}"
-    kept = cache.keys[1][0, 0, :, 0].tolist()
-    assert sorted(kept) == [6, 7, 8, 9], f"the last 4 of 10 are kept; the ring holds {kept}"
-    assert kept == [8, 9, 6, 7], "position p belongs to place p % window"
 
 
 @pytest.mark.exercise("WindowKVCache.update")
@@ -173,16 +193,6 @@ def test_update_of_a_ring_refuses_a_past_that_was_overwritten(impl):
 
 
 @pytest.mark.exercise("WindowKVCache.update")
-def test_update_of_a_ring_touches_one_layer_and_no_length(impl):
-    cache, _ = fed(impl.WindowKVCache, 4, [5])
-    before = [tensor.clone() for tensor in (*cache.keys, *cache.values)]
-    cache.update(2, *(x[:, :, 5:7] for x in text(7)))
-    assert cache.length == 5, "the length was advanced inside a layer: the caller advances, once a pass"
-    changed = [not torch.equal(a, b) for a, b in zip((*cache.keys, *cache.values), before, strict=True)]
-    assert changed == [False, False, True] * 2, "update(2, …) writes to layer 2 alone"
-
-
-@pytest.mark.exercise("WindowKVCache.update")
 def test_update_of_a_ring_returns_nothing_that_was_not_written(impl):
     cache = impl.WindowKVCache(tiny_config(), 4, B, torch.float64)
     for tensor in (*cache.keys, *cache.values):
@@ -218,6 +228,9 @@ def test_update_and_mask_of_a_ring_give_masked_attention_over_the_whole_text(imp
 def test_update_of_a_ring_refuses_what_does_not_fit(impl):
     cache = impl.WindowKVCache(tiny_config(), 4, B, torch.float64)
     k, v = text(3)
+    # One head, or one number of each, would be copied to all without a word.
+    assert_refuses("k", cache.update, 0, k[:, :1, :1], v[:, :, :1])
+    assert_refuses("v", cache.update, 0, k[:, :, :1], v[:, :, :1, :1])
     assert_refuses("k", cache.update, 0, k[:, :1], v)
     assert_refuses("v", cache.update, 0, k, v[..., :3])
     assert not cache.keys[0].any(), "an update that is refused must not write anything"

@@ -12,6 +12,7 @@ from itertools import zip_longest
 import pytest
 from refusal import assert_refuses
 
+from course.grading.seeds import fresh
 from nanolm.workload import ServingRun
 
 STATIC = pytest.mark.exercise("simulate_static_batching")
@@ -60,7 +61,7 @@ def assert_goes_on_to_the_end(simulate):
 
 def mixed_loads(n=40):
     """Random (needs, n_slots, arrivals): many and few slots, rushes and lulls, now and then a request for nothing."""
-    rng = random.Random(6)
+    rng = random.Random(fresh(6))
     for _ in range(n):
         count = rng.randint(1, 14)
         needs = [rng.choice((0, 1, 1, 2, 3, 9)) for _ in range(count)]
@@ -95,6 +96,8 @@ def test_simulate_static_batching_of_4_1_1_1_in_two_slots_takes_5_steps(impl):
     # First 0 and 1: four steps, for three of which the second slot is empty. Then 2 and 3: one. 7 of 10 slot-steps.
     run = impl.simulate_static_batching([4, 1, 1, 1], 2)
     assert rows(run) != "01 02 03 0-", "a slot was refilled while its batch still ran; that is continuous batching"
+    assert not rows(run).startswith("32"), "the last of the line was served first"
+    assert not rows(run).startswith("01 0- 0- 0- --"), "a step passed between two batches, and nobody was in it"
     assert run.n_steps != 2, "the batch ended with its shortest request; it runs until its longest has ended"
     assert rows(run) != "01 01 0- 0- 23", "request 1 works on after its one step; at work is who needs more than done"
     assert_rows(run, "01 0- 0- 0- 23")
@@ -112,6 +115,9 @@ def test_simulate_continuous_batching_of_4_1_1_1_in_two_slots_takes_4_steps(impl
         "with None"
     )
     assert not all(row == (None, None) for row in run.timeline), "all rows are one list; put a copy into the timeline"
+    assert not rows(run).startswith("32"), "the last of the line was served first"
+    assert not rows(run).startswith("10"), "the highest slot was taken first; the first of the line takes the lowest"
+    assert rows(run) != "01 01 02 02 03 -3", "each works a step longer than it needs: it leaves when none is left"
     assert rows(run) != "01 0- 0- 0- 23", "the free slot waited for the whole batch; that is static batching"
     assert rows(run) != "01 0- 02 0- -3", "a slot stood empty for a step after its request had ended"
     assert_rows(run, "01 02 03 0-")
@@ -157,7 +163,9 @@ def test_simulate_continuous_batching_gains_nothing_when_the_long_request_comes_
 def test_simulate_static_batching_forms_a_batch_from_those_who_have_arrived(impl):
     # 1 comes while 0 runs and waits for its end; then 1 and 2 are there; 3 comes when nothing runs.
     run = impl.simulate_static_batching([3, 1, 2, 1], 2, arrivals=[0, 1, 2, 7])
-    assert rows(run) != "01 0- 0- 23 2-", "a request ran before it had arrived"
+    assert rows(run) not in ("01 0- 0- 23 2-", "01 0- 0- 23 2- --"), "a request ran before it had arrived"
+    assert not rows(run).startswith("-0"), "the first slots stayed empty: a batch is in slots 0, 1, …"
+    assert not rows(run).startswith("-- "), "0 waited for a full batch; the batch begins with whoever is there"
     assert not rows(run).endswith("12 -2"), "it ended before 3 had come; while nobody is there, empty steps pass"
     assert_rows(run, "0- 0- 0- 12 -2 -- -- 3-")
     assert run.waited == (0, 2, 1, 0)
@@ -176,6 +184,7 @@ def test_simulate_static_batching_does_not_wait_for_a_full_batch(impl):
 def test_simulate_continuous_batching_lets_a_request_join_when_it_arrives(impl):
     run = impl.simulate_continuous_batching([3, 1, 2, 1], 2, arrivals=[0, 1, 2, 7])
     assert rows(run) != "01 02 02 3-", "a request ran before it had arrived"
+    assert rows(run) != "0- 01 02 -2", "it ended before 3 had come; while nobody is there, empty steps pass"
     assert rows(run) != "0- 01 02 2- -- -- -- 3-", "2 moved when 0 left its slot; a request keeps its slot to its end"
     assert_rows(run, "0- 01 02 -2 -- -- -- 3-")
     assert run.waited == (0, 0, 0, 0)
@@ -190,6 +199,26 @@ def test_simulate_batching_serves_first_come_first_served(impl, simulate):
     assert_rows(run, "01 23 4-")
 
 
+@STATIC
+def test_simulate_static_batching_ends_a_request_for_nothing_when_it_arrives(impl):
+    # 0 works and 1 needs nothing: 2 is the second of the batch. 3 needs nothing when nobody else is there.
+    run = impl.simulate_static_batching([1, 0, 1, 0], 2, [0, 0, 0, 5])
+    took_a_slot = rows(run).startswith("0- 2-")
+    assert not took_a_slot, "a request that needs no step took a slot of the batch, and 2 waited for the next one"
+    assert_rows(run, "02")
+    assert run.finished_at == (1, 0, 1, 5), f"request 1 ends at 0 and request 3 at 5; all end at {run.finished_at}"
+    assert run.waited == (0, 0, 0, 0), f"nobody waits; {run.waited}"
+
+
+@CONTINUOUS
+def test_simulate_continuous_batching_ends_a_request_for_nothing_when_it_arrives(impl):
+    run = impl.simulate_continuous_batching([0, 1, 0, 1], 1, [0, 0, 1, 1])
+    assert not {"0", "2"} & set(rows(run)), "a request that needs no step takes no slot, not even for a moment"
+    assert_rows(run, "1 3")
+    assert run.finished_at == (0, 1, 1, 2), f"they end at 0, 1, 1 and 2; here at {run.finished_at}"
+    assert run.waited == (0, 0, 0, 0), f"nobody waits; {run.waited}"
+
+
 @pytest.mark.parametrize("simulate", BOTH)
 def test_simulate_batching_gives_a_request_one_slot_until_it_has_its_tokens(impl, simulate):
     for needs, n_slots, arrivals in mixed_loads():
@@ -197,6 +226,7 @@ def test_simulate_batching_gives_a_request_one_slot_until_it_has_its_tokens(impl
         for request, need in enumerate(needs):
             places = [(step, row.index(request)) for step, row in enumerate(run.timeline) if request in row]
             case = f"request {request} of needs {needs}, arrivals {arrivals}, {n_slots} slots"
+            assert need or not places, f"{case}: a request that needs no step takes no slot, not even for a moment"
             assert len(places) == need, f"{case}: it ran {len(places)} steps and needs {need}"
             if need:
                 first, slot = places[0]
@@ -231,37 +261,38 @@ def test_simulate_continuous_batching_refills_the_lowest_free_slot_first(impl):
 @pytest.mark.parametrize("simulate", BOTH)
 def test_simulate_batching_of_no_requests_takes_no_step(impl, simulate):
     run = getattr(impl, simulate)([], 3)
-    assert (run.n_steps, run.utilisation, run.finished_at, run.mean_latency) == (0, 0.0, (), 0.0)
+    assert run.n_steps == 0, f"no request takes no step, and here are {run.n_steps}"
+    assert (run.utilisation, run.finished_at, run.mean_latency) == (0.0, (), 0.0)
 
 
-@pytest.mark.parametrize("simulate", BOTH)
-def test_simulate_batching_leaves_slots_empty_that_no_request_needs(impl, simulate):
+def run_of(simulate, *arguments):
+    """The run, or a message about rows that are too short."""
     try:
-        run = getattr(impl, simulate)([2, 1], 4)
+        return simulate(*arguments)
     except ValueError as error:
-        assert "n_slots" not in str(error), (
-            f"every row has an entry for each of the 4 slots, None where nobody works ({error})"
-        )
+        if "n_slots" in str(error):
+            n_slots = arguments[1]
+            pytest.fail(f"every row has an entry for each of the {n_slots} slots, None where nobody works ({error})")
         raise
-    if simulate == "simulate_continuous_batching":
-        assert_goes_on_to_the_end(impl.simulate_continuous_batching)
-    else:
-        ends_with_its_shortest = rows(impl.simulate_static_batching([3, 2], 2)) == "01 01"
-        assert not ends_with_its_shortest, (
-            "the batch ended with its shortest request; it runs until its longest has ended"
-        )
+
+
+@STATIC
+def test_simulate_static_batching_leaves_slots_empty_that_no_request_needs(impl):
+    run = run_of(impl.simulate_static_batching, [2, 1], 4)
+    ends_with_its_shortest = rows(impl.simulate_static_batching([3, 2], 2)) == "01 01"
+    assert not ends_with_its_shortest, "the batch ended with its shortest request; it runs until its longest has ended"
     assert rows(run) != "01-- 01--", "request 1 works on after its one step"
-    assert rows(run) != "--10 ---0", "the highest slot was taken first; the first of the line takes the lowest"
+    assert not rows(run).startswith("--"), "the first slots stayed empty: a batch is in slots 0, 1, …"
     assert_rows(run, "01-- 0---")
 
 
-@pytest.mark.parametrize("simulate", BOTH)
-def test_simulate_batching_ends_a_request_for_nothing_when_it_arrives(impl, simulate):
-    run = getattr(impl, simulate)([0, 1, 0, 1], 1, [0, 0, 1, 1])
-    assert not {"0", "2"} & set(rows(run)), "a request that needs no step takes no slot, not even for a moment"
-    assert_rows(run, "1 3")
-    assert run.finished_at == (0, 1, 1, 2)
-    assert run.waited == (0, 0, 0, 0)
+@CONTINUOUS
+def test_simulate_continuous_batching_leaves_slots_empty_that_no_request_needs(impl):
+    run = run_of(impl.simulate_continuous_batching, [2, 1], 4)
+    assert_goes_on_to_the_end(impl.simulate_continuous_batching)
+    assert rows(run) != "01-- 01--", "request 1 works on after its one step"
+    assert rows(run) != "--10 ---0", "the highest slot was taken first; the first of the line takes the lowest"
+    assert_rows(run, "01-- 0---")
 
 
 @pytest.mark.parametrize("simulate", BOTH)
@@ -285,20 +316,27 @@ BAD_INPUT = [
 ]
 
 
-@pytest.mark.parametrize("simulate", BOTH)
+@STATIC
 @pytest.mark.parametrize(("blamed", "needs", "n_slots", "arrivals"), BAD_INPUT)
-def test_simulate_batching_refuses_bad_input(impl, simulate, blamed, needs, n_slots, arrivals):
-    assert_refuses(blamed, getattr(impl, simulate), needs, n_slots, arrivals)
+def test_simulate_static_batching_refuses_bad_input(impl, blamed, needs, n_slots, arrivals):
+    assert_refuses(blamed, impl.simulate_static_batching, needs, n_slots, arrivals)
+
+
+@CONTINUOUS
+@pytest.mark.parametrize(("blamed", "needs", "n_slots", "arrivals"), BAD_INPUT)
+def test_simulate_continuous_batching_refuses_bad_input(impl, blamed, needs, n_slots, arrivals):
+    assert_refuses(blamed, impl.simulate_continuous_batching, needs, n_slots, arrivals)
 
 
 @pytest.mark.exercise("ServingRun.utilisation")
 def test_utilisation_is_slots_at_work_over_steps_times_slots(impl):
-    # Request 0 is a request like any other. 3 of 6.
-    run = impl.ServingRun(((0, None), (0, 1), (None, None)), 2, (0, 1))
-    assert run.utilisation != pytest.approx(1 / 6), "request 0 was taken for an empty slot; compare with None"
+    # Request 0 is a request like any other. 3 of 8; without the steps in which nothing runs 3 of 4.
+    run = impl.ServingRun(((0, None), (0, 1), (None, None), (None, None)), 2, (0, 1))
+    assert run.utilisation != pytest.approx(1 / 8), "request 0 was taken for an empty slot; compare with None"
     assert run.utilisation != pytest.approx(0.75), "a step in which nothing runs counts too"
-    assert run.utilisation != pytest.approx(50), "a share from 0 to 1, not per cent"
-    assert run.utilisation == pytest.approx(0.5), f"3 of 6 places are taken: 0.5, not {run.utilisation}"
+    assert run.utilisation != pytest.approx(0.625), "the empty slots were counted, not those at work"
+    assert run.utilisation != pytest.approx(37.5), "a share from 0 to 1, not per cent"
+    assert run.utilisation == pytest.approx(0.375), f"3 of 8 places are taken: 0.375, not {run.utilisation}"
     try:
         empty = impl.ServingRun((), 2, ()).utilisation
     except ZeroDivisionError:
@@ -309,9 +347,11 @@ def test_utilisation_is_slots_at_work_over_steps_times_slots(impl):
 @pytest.mark.exercise("ServingRun.finished_at")
 def test_finished_at_counts_the_step_in_which_a_request_ends(impl):
     # Request 1 has its last token after steps 0, 1 and 2: three steps.
-    run = impl.ServingRun(((None,), (0,), (1,)), 1, (1, 1))
+    run = impl.ServingRun(((None,), (0,), (1,)), 1, (0, 1))
     assert_a_tuple(run.finished_at)
     assert run.finished_at != (1, 2), "its last step is over when the next one begins: one more"
+    assert run.finished_at != (2, 2), "less the arrival, that is the latency; steps are counted from step 0 here"
+    assert run.finished_at != (1, 1), "the steps at work are counted; the end is the number of steps run until then"
     assert run.finished_at == (2, 3), f"request 0 ends when 2 steps have been run and 1 after 3; got {run.finished_at}"
 
 
@@ -333,9 +373,11 @@ def test_finished_at_of_a_request_that_needs_no_step_is_its_arrival(impl):
 
 @pytest.mark.exercise("ServingRun.waited")
 def test_waited_counts_from_a_request_s_own_arrival(impl):
-    run = impl.ServingRun(((None,), (0,), (1,)), 1, (1, 1))
+    run = impl.ServingRun(((None,), (0,), (None,), (1,)), 1, (1, 2))
     assert_a_tuple(run.waited)
-    assert run.waited != (1, 2), "counted from step 0, not from the arrival"
+    assert run.waited != (1, 3), "counted from step 0, not from the arrival"
+    assert run.waited != (1, 2), "its first step was counted as waiting too"
+    assert run.waited != (0, -1), "the arrival less the first step: the other way round"
     assert run.waited == (0, 1), f"request 0 starts as it arrives, 1 a step after; got {run.waited}"
 
 
@@ -351,12 +393,17 @@ def test_waited_of_a_request_that_needs_no_step_is_nothing(impl):
 
 @pytest.mark.exercise("ServingRun.latencies")
 def test_latencies_are_what_a_request_waited_and_what_it_ran(impl):
-    run = impl.ServingRun(((None,), (0,), (1,)), 1, (1, 1))
+    # Request 0 has a pause: it works at steps 1 and 4. From its arrival at 1 to its end at 5 are 4 steps.
+    run = impl.ServingRun(((None,), (0,), (1,), (None,), (0,)), 1, (1, 0))
     assert_a_tuple(run.latencies)
-    assert run.latencies != (2, 3), "counted from step 0, not from the arrival"
-    assert run.latencies != (2, 2), "the end less the wait; it is the end less the arrival"
-    assert run.latencies == (1, 2), f"from arrival to end, 1 step and 2; got {run.latencies}"
-    assert run.mean_latency == 1.5
+    assert run.latencies != (5, 3), "counted from step 0, not from the arrival"
+    assert run.latencies != (5, 1), "the end less the wait; it is the end less the arrival"
+    assert run.latencies != (5, 4), "one step too many: the end is the number of steps run, and no step more"
+    assert run.latencies != (2, 3), "what it waited before its first step and what it worked, without the pause between"
+    assert run.latencies != (2, 1), "steps at work alone; those that it waited count too"
+    assert run.latencies != (0, 2), "the wait alone; the steps at work count too"
+    assert run.latencies == (4, 3), f"from arrival to end, 4 steps and 3; got {run.latencies}"
+    assert run.mean_latency == 3.5
 
 
 def test_continuous_batching_of_the_worked_example_has_the_lower_mean_latency():

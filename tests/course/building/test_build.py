@@ -118,7 +118,7 @@ def test_a_stub_says_in_one_line_what_it_is_where_and_how_to_test_it(built):
     assert str(caught.value) == (
         "exercise 4.1 residual_distribution is not written yet: read notebooks/week04_mini/week04_mini.ipynb, "
         "write it in exercises/speculative/acceptance.py, then run: "
-        "NANOLM_IMPL=exercises python -m pytest tests/speculative/test_speculative.py --exercise residual_distribution"
+        "NANOLM_IMPL=exercises python -m pytest tests/speculative/test_acceptance.py --exercise residual_distribution"
     )
 
 

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from course.paths import ROOT, read
-from course.text.source import python_of
+from course.text.ipython import python_of
 
 LESSONS = sorted((ROOT / "solutions").glob("week*.py"))
 

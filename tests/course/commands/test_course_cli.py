@@ -32,6 +32,10 @@ def course(*arguments):
         (("update", "--pull", "--from", "tests"), "--pull and --from cannot go together"),
         (("status", "--folder", "README.md"), "README.md is a file"),
         (("reset", "2.99"), "there is no exercise '2.99'; did you mean 2.9"),
+        (("grade", "4"), "name what was handed in: course grade WEEK SUBMISSIONS"),
+        (("grade", "44", "tests"), "week is 44; there are weeks 1 to 10"),
+        (("grade", "4", "solutions", "--csv", "tests"), "tests cannot be written: name a file in a folder"),
+        (("grade", "4", "nowhere", "--folder", "work"), "there is no nowhere to grade"),
         (("reset", "apply_rop"), "there is no exercise 'apply_rop'; did you mean apply_rope"),
     ],
 )

@@ -114,7 +114,7 @@ def test_in_the_editor_an_endless_answer_costs_its_own_exercise_seconds_and_no_o
 
     environment = {**os.environ, "NANOLM_IMPL": str(tmp_path), "PYTEST_ADDOPTS": "", "NANOLM_TEST_SECONDS": "1"}
     environment.pop("PYTEST_CURRENT_TEST", None)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/speculative/test_speculative.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/speculative/test_acceptance.py"]
     command += ["--exercise", "4.1", "--exercise", "4.2"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8")
     said = done.stdout + done.stderr

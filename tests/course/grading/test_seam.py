@@ -23,7 +23,7 @@ def run(implementation, *arguments):
 
 @pytest.mark.parametrize("value", ["nowhere", "no/such/folder", "os", "3 x"])
 def test_an_implementation_that_does_not_exist_is_one_line_and_an_error_code(value):
-    code, said = run(value, "tests/speculative/test_speculative.py")
+    code, said = run(value, "tests/speculative/test_acceptance.py")
     assert code not in (0, 1)
     (line,) = said.strip().splitlines()
     assert line.startswith(
@@ -32,7 +32,7 @@ def test_an_implementation_that_does_not_exist_is_one_line_and_an_error_code(val
 
 
 def test_untouched_exercises_fail_with_one_line_each_and_pass_nothing(untouched):
-    code, said = run(untouched, "tests/speculative/test_speculative.py")
+    code, said = run(untouched, "tests/speculative/test_acceptance.py")
     assert code == 1
     assert f"implementation under test: {untouched}" in said
     assert " passed" not in said and " skipped" not in said and "error" not in said.splitlines()[-1]
@@ -45,13 +45,13 @@ def test_untouched_exercises_fail_with_one_line_each_and_pass_nothing(untouched)
 
 def test_a_file_of_answers_that_is_not_python_is_named_with_its_line(tmp_path):
     write(tmp_path / "speculative" / "acceptance.py", "x = 1\ndef residual_distribution(:\n")
-    code, said = run(tmp_path, "tests/speculative/test_speculative.py", "-k", "residual_zeroes")
+    code, said = run(tmp_path, "tests/speculative/test_acceptance.py", "-k", "residual_zeroes")
     assert code == 1 and "speculative/acceptance.py, line 2: invalid syntax" in said
     assert " passed" not in said
 
 
 def test_a_folder_without_the_exercise_s_file_is_not_graded_by_the_reference(tmp_path):
-    code, said = run(tmp_path, "tests/speculative/test_speculative.py", "-k", "residual_zeroes")
+    code, said = run(tmp_path, "tests/speculative/test_acceptance.py", "-k", "residual_zeroes")
     assert code == 1 and "speculative/acceptance.py does not exist" in said
     assert " passed" not in said
 
@@ -86,7 +86,7 @@ def test_a_failure_in_the_editor_is_the_sentence_of_check_without_a_traceback(tm
 
     text = notebook_text("speculative.acceptance").replace("excess / total", "excess")
     write(tmp_path / "speculative" / "acceptance.py", text)
-    code, said = run(tmp_path, "tests/speculative/test_speculative.py", "--exercise", "4.1")
+    code, said = run(tmp_path, "tests/speculative/test_acceptance.py", "--exercise", "4.1")
     assert code == 1
     assert "not normalised: divide max(p - q, 0) by its sum" in said
     assert "Traceback" not in said and "def residual_distribution" not in said

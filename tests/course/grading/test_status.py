@@ -11,7 +11,7 @@ from course.registry import Exercise
 
 def exercise(number, name, points=4):
     fields = {"points": points, "minutes": 10, "difficulty": 2, "tested": "t", "why": "w", "hint": "h"}
-    tests = ("tests/speculative/test_speculative.py",)
+    tests = ("tests/speculative/test_acceptance.py",)
     return Exercise(number, name, "speculative.acceptance", (name,), "notebooks/a/a.ipynb", **fields, tests=tests)
 
 
@@ -48,6 +48,6 @@ def test_each_week_has_its_points_and_the_minutes_left():
 def test_what_fails_comes_before_what_is_not_written_and_the_command_is_exact():
     assert "exercise 4.2 two fails: a [message] with brackets" in shown(UNWRITTEN, FAILS)
     assert next_step([PASSES, UNWRITTEN]).endswith(
-        "NANOLM_IMPL=exercises python -m pytest tests/speculative/test_speculative.py --exercise three"
+        "NANOLM_IMPL=exercises python -m pytest tests/speculative/test_acceptance.py --exercise three"
     )
     assert next_step([PASSES]) == "everything passes"

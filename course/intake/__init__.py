@@ -1,0 +1,1 @@
+"""What students hand in, in whatever form: whose it is, and their answers as text, nothing of it run."""

@@ -1,0 +1,1 @@
+"""Answers of people one does not know, graded in processes that can harm nobody."""

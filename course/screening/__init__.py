@@ -1,0 +1,1 @@
+"""Answers read before they are run: which there are, and what in them no answer needs."""
