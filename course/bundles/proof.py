@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..building.lesson import BEGIN, END
 from ..paths import read
-from ..registry import Exercise, registry
+from ..registry import Exercise
 from ..text.files import load
 from ..text.source import Module, body_span
 
@@ -38,7 +39,7 @@ def secrets(hidden: list[Exercise], root: Path) -> Secrets:
     """Return the lines of all model answers and mark schemes, and those of the bodies of these exercises."""
     prose = {line for text in _answers(root) for line in _lines(text) if " " in line}
     bodies = {line for text in _bodies(hidden, root) for line in _lines(text) if len(line) >= _SHORT}
-    return Secrets(frozenset(prose), frozenset(bodies - _own_lines(registry(root), root)))
+    return Secrets(frozenset(prose), frozenset(bodies - _own_lines(hidden, root)))
 
 
 def leaks(files: Mapping[str, bytes], secret: Secrets) -> list[str]:
@@ -62,8 +63,15 @@ def _said(path: str, text: str) -> str:
     if not path.endswith(".ipynb"):
         return text
     cells = json.loads(text)["cells"]
-    outputs = [json.dumps(cell["outputs"]).replace("\\n", "\n") for cell in cells if cell.get("outputs")]
-    return "\n".join(["\n".join(["".join(cell["source"]) for cell in cells]), *outputs])
+    return "\n".join(["".join(cell["source"]) for cell in cells] + [t for c in cells for t in _texts(c.get("outputs"))])
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a part of a notebook."""
+    if isinstance(value, str):
+        yield value
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _texts(part)
 
 
 def _answers(root: Path) -> Iterator[str]:
@@ -85,7 +93,7 @@ def _bodies(exercises: list[Exercise], root: Path) -> Iterator[str]:
 
 
 def _own_lines(exercises: list[Exercise], root: Path) -> set[str]:
-    """Every line of the engine outside the bodies of exercises."""
+    """Every line of the engine outside the bodies of these exercises."""
     own = set[str]()
     asked = {exercise.module for exercise in exercises}
     for path in (root / "nanolm").rglob("*.py"):

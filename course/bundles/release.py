@@ -4,9 +4,9 @@ What is not in it: solutions/, model answers and mark schemes, the right, plante
 and the bodies of the exercises of that week and later, which neither exercises/ nor the engine shows. Earlier weeks are
 closed, too, unless `solved_through` opens them. A proof, line by line, stands before every release (`proof.py`).
 
-What it does not hide: the engine runs, so its code is there. Labs and tests need the reference, and its files are packed
-(`unpacking.py`): out of sight, not secret. The course is public too, with its history: a student who looks for an answer
-finds it on the web. Model answers to questions in words are public in the same place.
+What it does not hide: the engine runs, so its code is there. Labs and tests need the reference, and its files are
+packed (`unpacking.py`): out of sight, not secret. The course is public too, with its history: a student who looks for
+an answer finds it on the web, model answers to questions in words in the same place.
 """
 
 import io
