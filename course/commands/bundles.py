@@ -1,4 +1,4 @@
-"""The commands of `course` for handing out: release."""
+"""The commands of `course` for handing out: release, gradescope."""
 
 from pathlib import Path
 from typing import Annotated
@@ -24,3 +24,14 @@ def release(
 
     for path in run(week, into, solved_through):
         say.print(f"wrote {path.as_posix()}", markup=False)
+
+
+@app.command()
+def gradescope(
+    week: Annotated[int, typer.Argument(help="The week, 4.")],
+    into: Annotated[Path, typer.Option(help="Folder to write into.")] = Path("releases"),
+) -> None:
+    """Make an autograder for Gradescope: an archive to upload there, with the tests of the week."""
+    from ..bundles.gradescope import gradescope as run
+
+    say.print(f"wrote {run(week, into).as_posix()}", markup=False)
