@@ -98,7 +98,7 @@ def test_a_submission_is_read_whatever_its_files_are_called(tmp_path, name):
 def test_an_empty_submission_is_told_so(tmp_path):
     (tmp_path / "submission").mkdir()
     results = grade(4, tmp_path / "submission", Lenient())
-    assert "nothing was handed in" in results["output"] and not any(test["score"] for test in results["tests"])
+    assert "nothing of week 4 was handed in" in results["output"] and not any(test["score"] for test in results["tests"])
 
 
 def test_a_failure_of_the_autograder_is_in_the_results_and_no_traceback_is_lost(tmp_path):
