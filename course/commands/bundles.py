@@ -1,9 +1,10 @@
-"""The commands of `course` for handing out: release, gradescope."""
+"""The commands of `course` for handing out and taking in: release, gradescope, similar."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from .console import say
 
@@ -35,3 +36,28 @@ def gradescope(
     from ..bundles.gradescope import gradescope as run
 
     say.print(f"wrote {run(week, into).as_posix()}", markup=False)
+
+
+@app.command()
+def similar(
+    week: Annotated[int, typer.Argument(help="The week, 4.")],
+    submissions: Annotated[list[Path], typer.Argument(help="Folders, archives, notebooks; read, never run.")],
+    most: Annotated[int, typer.Option(min=1, help="Pairs to show.")] = 20,
+) -> None:
+    """Show the pairs of students whose answers look most alike, for a person to read: it proves nothing."""
+    from ..gradebook.grade import exercises_of, require
+    from ..intake.reading import read_each
+    from ..intake.similar import CAVEAT
+    from ..intake.similar import similar as run
+    from ..intake.submission import Unplaced, sort_by_student
+
+    require(week, submissions)
+    handed, unplaced = sort_by_student(submissions)
+    left = list[Unplaced](unplaced)
+    pairs = run(read_each(week, handed, left), exercises_of(week))
+    for each in left:
+        say.print(escape(f"NOT PLACED: {each}"))
+    for pair in pairs[:most]:
+        named = ", ".join(f"{name} {likeness:.0%}" for name, likeness in pair.exercises[:5])
+        say.print(escape(f"{pair.likeness:4.0%}  {pair.one} and {pair.other}: {named}"))
+    say.print(CAVEAT if pairs else "there is nothing to compare: fewer than two students with longer answers")
