@@ -9,10 +9,12 @@ from collections import Counter
 
 import pytest
 
+from course.building.stubs import stub_file
 from course.bundles.release import archive_of, release, release_files
 from course.errors import CourseError
 from course.paths import ROOT, read
 from course.registry import registry
+from course.text.source import Module
 
 ANSWER = """
 def residual_distribution(target_probs, draft_probs):
@@ -78,6 +80,12 @@ def test_a_student_s_front_page_has_no_part_for_instructors(week4):
 def test_the_engine_shows_no_body_of_an_exercise_and_still_has_its_specification(week4):
     text = week4["nanolm/speculative/acceptance.py"].decode("utf-8")
     assert "max(p - q, 0), scaled to sum 1" in text and "exercise 4.1: its code is packed" in text
+
+
+def test_stubs_made_from_the_released_engine_are_those_made_from_the_whole_one(week4):
+    for exercise in registry():
+        module = Module.parse(exercise.module, week4[f"nanolm/{exercise.file}"].decode("utf-8"))
+        assert stub_file(module, registry()) == week4[f"exercises/{exercise.file}"].decode("utf-8")
 
 
 def test_earlier_weeks_are_answered_only_where_that_is_asked_for():
