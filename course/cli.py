@@ -10,6 +10,7 @@ from rich.markup import escape
 from nanolm.cli.options import version_option
 
 from .commands.audit import app as audit
+from .commands.bundles import app as bundles
 from .commands.capstone import app as capstone
 from .commands.grade import app as grade
 from .commands.instructor import app as instructor
@@ -34,7 +35,7 @@ app = _App(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Build, check and follow the course.",
 )
-for part in (student, capstone, instructor, audit, grade):
+for part in (student, capstone, instructor, audit, grade, bundles):
     app.add_typer(part)
 
 

@@ -6,6 +6,7 @@ fork that it returns in is process 1 of a world of its own, and everything it le
 
 import ctypes
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping
@@ -54,7 +55,23 @@ def enter(kind: str, uid: int) -> None:
     _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
     for folder in ("/tmp", "/dev/shm"):
         if Path(folder).is_dir():
-            _mount("tmpfs", folder, "tmpfs", _NOSUID | _NODEV, f"size={ROOM},mode=1777,nr_inodes=4096")
+            _empty(folder)
+
+
+def _empty(folder: str) -> None:
+    """Put an empty folder in the place of one; what the box shows in it stays, such as a course that lies in /tmp."""
+    shown: dict[str, int] = {}
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        place = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), line.split()[4])
+        if place.startswith(f"{folder}/") and not any(place.startswith(f"{other}/") for other in shown):
+            shown.setdefault(place, os.open(place, os.O_PATH | os.O_CLOEXEC))  # the way to it is closed in a moment
+    _mount("tmpfs", folder, "tmpfs", _NOSUID | _NODEV, f"size={ROOM},mode=1777,nr_inodes=4096")
+    for place, number in shown.items():
+        source = Path(f"/proc/self/fd/{number}")
+        Path(place).parent.mkdir(parents=True, exist_ok=True)
+        Path(place).mkdir() if source.is_dir() else Path(place).touch()
+        _mount(str(source), place, None, _BIND | _REC)
+        os.close(number)
 
 
 def _end_with_parent() -> None:

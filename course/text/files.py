@@ -73,6 +73,10 @@ class Changes:
         if not (path.is_file() and read(path) == text):
             self.new[path] = text.encode("utf-8")
 
+    def write_bytes(self, path: Path, content: bytes) -> None:
+        """Plan a file with these bytes."""
+        self.new[path] = content
+
     def copy(self, source: Path, path: Path) -> None:
         """Plan a file with the bytes that another has now."""
         self.new[path] = source.read_bytes()

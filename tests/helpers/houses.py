@@ -137,6 +137,7 @@ COURSE = House(
         *("capstone", "work"),
         "leaderboard",
         *("intake", "gradebook"),
+        "bundles",
         "update",
         *("commands", "cli", "__main__"),
     ),
