@@ -58,7 +58,7 @@ def machine_bytes() -> int | None:
 
 
 def _code_bytes(layer: nn.Linear, bits: int) -> int:
-    """Bytes of a layer's codes and scales; torch's 4-bit kernel, where it is used, keeps a zero point with each scale."""
+    """Bytes of a layer's codes and scales; torch's 4-bit kernel, if used, keeps a zero point with each scale."""
     from ..quantization.cpu_kernels import int4_kernel_takes
 
     rows, width = layer.weight.shape

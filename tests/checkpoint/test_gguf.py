@@ -336,7 +336,7 @@ def test_info_shows_a_file_s_shape_and_block_formats(twin):
     assert f"{twin.path.stat().st_size:,} bytes, F32, Q4_1, Q8_0" in result.stdout
     # 2·L·K·H = 2·2·2·16 = 128 numbers a token, 512 bytes in float32.
     row = next(line for line in result.stdout.splitlines() if "float32" in line)
-    assert [cell.strip() for cell in row.strip("│").split("│")][2:] == ["512", "65,536"]
+    assert [cell.strip() for cell in row.strip("│").split("│")][3:] == ["512", "65,536"]
 
 
 def test_generate_writes_with_a_file_s_model(twin):
