@@ -451,6 +451,8 @@ def test_split_k_attention_makes_no_empty_range(impl, S, n_splits):
     q, k, v = heads(1, 2, 1, 1, S)
     try:
         actual = impl.split_k_attention(q, k, v, n_splits)
+    except NotImplementedError:  # nobody has written it yet
+        raise
     except (IndexError, RuntimeError) as error:
         pytest.fail(f"{S} keys in {n_splits} ranges: is one of them empty? There are fewer ranges then ({error})")
     off = (actual - explicit_sdpa(q, k, v)).abs().max().item()

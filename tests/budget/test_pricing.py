@@ -187,17 +187,6 @@ BAD_INPUT = [
 ]
 
 
-LATER = ("cost_per_million", "pareto_front")  # the others have a test of their own above
-
-
-@pytest.mark.parametrize(
-    ("function", "arguments", "blamed"),
-    [pytest.param(*c, marks=pytest.mark.exercise(c[0]), id=f"{c[0]}-{c[2]}") for c in BAD_INPUT if c[0] in LATER],
-)
-def test_bad_input_is_refused(impl, function, arguments, blamed):
-    assert_refuses(blamed, getattr(impl, function), *arguments)
-
-
 @pytest.mark.parametrize(("function", "arguments", "blamed"), BAD_INPUT)
 def test_the_engine_says_of_bad_input_what_is_allowed(function, arguments, blamed):
     with pytest.raises(ValueError, match=rf"{re.escape(blamed)}\S* is .* must be "):

@@ -349,6 +349,8 @@ def test_update_of_a_latent_cache_refuses_what_does_not_fit(impl):
     cache = impl.MLACache(tiny_config(), LATENT, B, 4, torch.float64)
     try:
         assert_is_refused("5 positions do not fit into a capacity of 4", cache.update, 0, *new_entries(5))
+    except NotImplementedError:  # nobody has written it yet
+        raise
     except RuntimeError as error:
         pytest.fail(f"5 positions do not fit into a capacity of 4: raise a ValueError (`_need_room` does) ({error})")
     latents, rotary_keys = new_entries(2)

@@ -64,6 +64,6 @@ def test_a_corrected_test_touches_the_exercises_that_it_grades_and_no_other():
 
 
 def test_two_exercises_of_one_file_have_fingerprints_of_their_own():
-    one, other = find("residual_distribution"), find("acceptance_rate")
+    one, other = find("kv_cache_bytes"), find("weight_bytes")
     assert one.tests == other.tests and fingerprint(one) != fingerprint(other)
     assert fingerprint(one) == fingerprint(one)
