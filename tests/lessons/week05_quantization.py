@@ -178,7 +178,7 @@ TABLE = [
         {"11": 3 + 8, "1": -7 + 8, "13": 5 + 8, "27": 11 + 16, "216": 8 + 16 * 13},
     ),
     # Multiplying with codes
-    Given("one for 8 bits and one for 4.", "torch"),
+    Given("its own in C, for 8 bits and for 4, which", "nanolm/kernels/products.c"),
     Derived("A layer of 4,096 × 4,096 weights is 67 MB in float32,", {"67": 4096**2 * 4 / 1e6}),
     Derived("with 8-bit codes (17 MB),", {"17": 4096**2 * (8 + 16 / 4096) / 8 / 1e6}),
     Derived("in groups of 128 (8.7 MB)?", {"8.7": 4096**2 * 4.125 / 8 / 1e6}),
