@@ -43,7 +43,7 @@ class _Loader(SourceFileLoader):
         packed = _packed(Path(path)) if path.endswith(".py") else None
         return super().get_data(path) if packed is None else zlib.decompress(packed.read_bytes())
 
-    def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> Any:  # pyright: ignore
+    def source_to_code(self, data: Any, path: Any, *, _optimize: int = -1) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         return super().source_to_code(data, f"{path} (packed)", _optimize=_optimize)
 
 
