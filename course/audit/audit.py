@@ -8,12 +8,22 @@ from ..paths import ROOT, read
 from ..registry import Exercise
 from .cases import Mistake, Right, mistakes_in, right_in
 from .mutants import mutants
-from .run import AGAIN, MUTANT, RIGHT, WRONG, Result, audit_mistake, audit_mutant, audit_reference, audit_right
+from .run import (
+    AGAIN,
+    MUTANT,
+    RIGHT,
+    THE_ENGINES_OWN,
+    WRONG,
+    Result,
+    audit_mistake,
+    audit_mutant,
+    audit_reference,
+    audit_right,
+)
 from .sentences import sentences, stale, uncovered
 from .store import key
 
 MISTAKES, STYLES = 6, 4  # an exercise has at least these
-THE_ENGINES_OWN = "the engine's own text"
 
 
 @dataclass(frozen=True)

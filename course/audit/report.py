@@ -12,9 +12,9 @@ from tqdm.auto import tqdm
 
 from ..grading import seeds
 from ..registry import Exercise, find
-from .audit import THE_ENGINES_OWN, Case, Row, cases, mutant_cases, rates
+from .audit import Case, Row, cases, mutant_cases, rates
 from .mutants import equivalent
-from .run import AGAIN, RIGHT, WRONG, Result
+from .run import AGAIN, RIGHT, THE_ENGINES_OWN, WRONG, Result
 from .store import keep, load
 
 

@@ -15,6 +15,7 @@ from .mutants import Mutant
 
 SECONDS = 120  # an exercise's whole run; each test has a limit of its own
 WRONG, RIGHT, AGAIN, MUTANT = "wrong", "right", "right after a wrong one", "mutant"
+THE_ENGINES_OWN = "the engine's own text"
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Result:
     def is_fault(self) -> bool:
         """Whether the grader failed: a wrong answer accepted, or not by name refused, or a right one refused.
 
-        A mutant that is accepted may be equivalent; whoever knows the list of those decides (`MutantRow`).
+        A mutant that is accepted may be equivalent; whoever knows the list of those decides (`show_mutants`).
         """
         if self.kind == MUTANT:
             return False
@@ -82,23 +83,23 @@ def audit_mistake(exercise: Exercise, mistake: Mistake, seed: int, weak: Collect
 
 def audit_right(exercise: Exercise, answer: Right, seed: int, kind: str = RIGHT, weak: Collection[str] = ()) -> Result:
     """Grade a right answer, in the notebook's track."""
-    started = time.monotonic()
-    run = _run(exercise, notebook_of(exercise, answer), seed, weak)
-    share = earned(exercise, run.outcomes) / exercise.points
-    took = time.monotonic() - started
-    return Result(exercise.number, kind, answer.name, seed, run.passed, False, False, False, share, _first(run), took)
+    return _right(exercise, answer.name, notebook_of(exercise, answer), seed, kind, weak)
 
 
 def audit_reference(exercise: Exercise, seed: int, kind: str = RIGHT) -> Result:
     """Grade the engine's own text as an answer."""
-    started = time.monotonic()
     with folder_of(exercise, read(ROOT / "nanolm" / exercise.file)) as answers:
-        run = _run(exercise, answers, seed)
+        return _right(exercise, THE_ENGINES_OWN, answers, seed, kind)
+
+
+def _right(
+    exercise: Exercise, name: str, answers: Implementation, seed: int, kind: str, weak: Collection[str] = ()
+) -> Result:
+    started = time.monotonic()
+    run = _run(exercise, answers, seed, weak)
     share = earned(exercise, run.outcomes) / exercise.points
     took = time.monotonic() - started
-    return Result(
-        exercise.number, kind, "the engine's own text", seed, run.passed, False, False, False, share, _first(run), took
-    )
+    return Result(exercise.number, kind, name, seed, run.passed, False, False, False, share, _first(run), took)
 
 
 def audit_mutant(exercise: Exercise, mutant: Mutant, seed: int) -> Result:
