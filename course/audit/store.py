@@ -37,5 +37,9 @@ def load(path: Path = FILE) -> dict[str, Result]:
 def keep(name: str, result: Result, path: Path = FILE) -> None:
     """Add one result to the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8", newline="\n") as file:
-        file.write(json.dumps({"key": name, **result.to_json()}, ensure_ascii=False) + "\n")
+    line = json.dumps({"key": name, **result.to_json()}, ensure_ascii=False) + "\n"
+    with path.open("ab+") as file:
+        if file.seek(0, 2):
+            file.seek(-1, 2)
+            line = line if file.read(1) == b"\n" else f"\n{line}"  # behind one that a killed process has cut
+        file.write(line.encode())

@@ -163,6 +163,8 @@ def test_results_are_kept_line_by_line_and_a_cut_line_is_left_out(tmp_path):
     whole = path.read_text(encoding="utf-8")
     path.write_text(whole[:-20], encoding="utf-8")  # killed while it wrote
     assert load(path) == {"one": result(said="½")}
+    keep("three", result(name="z"), path)
+    assert set(load(path)) == {"one", "three"}, "the next result went on in the line that was cut"
     assert [json.loads(line)["key"] for line in whole.splitlines()] == ["one", "two"]
 
 
