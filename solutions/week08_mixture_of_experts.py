@@ -1135,8 +1135,8 @@ def imbalances(counts, n_devices):
 
 def by_chance(n_positions, rounds=50):
     """How often each of 256 experts is chosen in a step of a balanced router, 8 a position: (rounds, 256)."""
-    dice = torch.rand(rounds, n_positions, 256, generator=torch.Generator().manual_seed(0))
-    chosen = dice.topk(8).indices.flatten(1)
+    scores = torch.rand(rounds, n_positions, 256, generator=torch.Generator().manual_seed(0))
+    chosen = scores.topk(8).indices.flatten(1)
     return torch.zeros(rounds, 256).scatter_add_(1, chosen, torch.ones(chosen.shape))
 
 

@@ -638,10 +638,10 @@ PROMPT_SECONDS, GOAL = 0.1383, 1.0
 
 def first_tokens(rho, scattered, n_requests=300_000, seed=0):
     """The TTFT of every request, network left out."""
-    dice, now, free, waits = random.Random(seed), 0.0, 0.0, []
+    rng, now, free, waits = random.Random(seed), 0.0, 0.0, []
     for _ in range(n_requests):
-        now += dice.expovariate(rho / PROMPT_SECONDS)
-        busy = dice.expovariate(1 / PROMPT_SECONDS) if scattered else PROMPT_SECONDS
+        now += rng.expovariate(rho / PROMPT_SECONDS)
+        busy = rng.expovariate(1 / PROMPT_SECONDS) if scattered else PROMPT_SECONDS
         free = max(now, free) + busy
         waits.append(free - now)
     return waits

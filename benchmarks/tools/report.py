@@ -23,7 +23,8 @@ def show(title: str, notes: list[str], head: list[str], rows: list[list[str]]) -
         table.add_column(name, justify="right" if i else "left", no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    # A file or a pipe has no width: a table there is as wide as it has to be.
+    (console if console.is_terminal else Console(width=1000)).print(table)
 
 
 def save(name: str, figures: dict[str, Any], folder: Path = RESULTS) -> Path:

@@ -53,12 +53,17 @@ class NoDrafts:
 class LookupDrafts(NoDrafts):
     """Drafts what followed in the text itself when it last went like this (`prompt_lookup`)."""
 
-    def __init__(self, control: AdaptiveGamma) -> None:
-        self.control = control
+    def __init__(self, control: AdaptiveGamma, clock: Callable[[], float]) -> None:
+        self.control, self.clock = control, clock
 
     def plan(self, decoding: Sequence[Request], room: int) -> None:
-        """As NoDrafts.plan; the tokens are there at once."""
-        most = self.control.gamma(len(decoding))
+        """As NoDrafts.plan; the tokens are there at once, and looking for them is counted as drafting."""
+        most, started = self.control.gamma(len(decoding)), self.clock()
+        self._plan(decoding, room, most)
+        if most and decoding:
+            self.control.time_draft(len(decoding), (self.clock() - started) / most)
+
+    def _plan(self, decoding: Sequence[Request], room: int, most: int) -> None:
         for request in decoding:
             wished = min(most, request.n_left - 1, room)
             request.draft = self.look_up(request, wished) if request.may_draft and wished > 0 else []

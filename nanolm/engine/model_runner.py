@@ -60,7 +60,7 @@ class ModelRunner:
         if self.control is None:
             return NoDrafts()
         if not isinstance(draft, NanoLM):
-            return LookupDrafts(self.control)
+            return LookupDrafts(self.control, self.clock)
         size = self.cache.n_blocks, self.cache.block_size, cache_kind
         return ModelDrafts(draft, *size, self.control, max_tokens, self.forward_segments, self.clock)
 

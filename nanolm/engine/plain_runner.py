@@ -48,7 +48,7 @@ class PlainRunner(ModelRunner):
 
     def _drafts(self, draft: NanoLM | str | None, *others: Any) -> NoDrafts:
         if self.control is not None and not isinstance(draft, NanoLM):
-            return PlainLookupDrafts(self.control)
+            return PlainLookupDrafts(self.control, self.clock)
         return super()._drafts(draft, *others)
 
     def run(self, work: Sequence[Work]) -> tuple[list[Outcome], float]:

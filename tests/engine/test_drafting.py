@@ -4,6 +4,7 @@ Alone is `NanoLM.generate` without a draft, in float64. Without a seed a text is
 counted (helpers/chernoff.py states the false alarms).
 """
 
+import itertools
 from collections import Counter
 
 import pytest
@@ -76,6 +77,23 @@ def test_times_that_switch_drafting_off_and_on_change_no_text(alone):
 
 
 # --- the distribution where there is no seed ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("look_seconds", "is_on"), [(0.0, True), (5.0, False)], ids=["free", "dear"])
+def test_looking_up_is_paid_for_too_and_is_given_up_where_it_costs_more_than_it_brings(look_seconds, is_on):
+    now = itertools.count(step=0.5)  # every look at the clock takes half a second, and a look-up what is said
+    spent = [0.0]
+    engine = engine_of(adaptive=True, draft="prompt-lookup", gamma=2, clock=lambda: next(now) + spent[0])
+    look_up = engine.runner.drafts.look_up
+
+    def counted(request, n):
+        spent[0] += look_seconds
+        return look_up(request, n)
+
+    engine.runner.drafts.look_up = counted
+    right = SamplingParams(0.0, end_tokens=(), logit_bias={3: 100.0})  # always the same token: each guess is right
+    engine.generate([[3] * 8], 50, right)
+    assert engine.runner.control.is_on is is_on
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["the fast engine", "the plain engine"])

@@ -188,7 +188,7 @@ def test_two_requests_with_one_seed_write_one_text():
     assert first == second == alone([1, 2], 12, sampling, 5), "rng shared between requests: each needs its own"
 
 
-def test_a_fork_writes_on_with_dice_of_its_own():
+def test_a_fork_writes_on_with_randomness_of_its_own():
     engine, sampling = engine_of(), SamplingParams(1.0, end_tokens=())
     a = engine.add_request([1, 2, 3], 12, sampling, seed=1)
     texts, ends = defaultdict(list), {}

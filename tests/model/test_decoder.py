@@ -378,25 +378,25 @@ def test_stream_makes_a_cache_with_room_for_the_longest_prompt_and_the_text(impl
 
 
 @pytest.mark.exercise("NanoLM.stream")
-def test_stream_throws_dice_of_its_own_where_it_is_given_none(impl):
+def test_stream_makes_a_generator_of_its_own_where_it_is_given_none(impl):
     try:
         steps = steps_of(scripted(impl).stream([PROMPT], 3, SamplingParams(temperature=1.0)))
     except AttributeError as error:
         if "NoneType" not in str(error):
             raise
-        pytest.fail(f"rng is None, which means unseeded dice: make them, Rng() ({error})")
+        pytest.fail(f"rng is None, which means an unseeded generator: make one, Rng() ({error})")
     assert len(steps) == 3
 
 
 @pytest.mark.exercise("NanoLM.stream")
-def test_stream_draws_with_the_dice_it_is_given(impl):
-    class CertainDice:
+def test_stream_draws_from_the_generator_it_is_given(impl):
+    class CertainRng:
         def categorical(self, probs):
             drawn.append(len(probs))
             return 6
 
     drawn = []
-    steps = steps_of(scripted(impl).stream([PROMPT], 3, SamplingParams(temperature=1.0), CertainDice()))
+    steps = steps_of(scripted(impl).stream([PROMPT], 3, SamplingParams(temperature=1.0), CertainRng()))
     assert steps == [[6], [6], [6]] and drawn == [11, 11, 11], (
         f"{steps}: at temperature 1 each token is one categorical of `rng` over the whole vocabulary"
     )

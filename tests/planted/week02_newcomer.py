@@ -13,11 +13,11 @@ YIELDED = "the end token itself is still yielded"
 # (name, file, old, new, test, what its message says)
 _MISTAKES = [
     (
-        "no dice of its own",
+        "no generator of its own",
         STREAM,
         "rng or Rng()\n",
         "rng\n",
-        "test_stream_throws_dice_of_its_own_where_it_is_given_none",
+        "test_stream_makes_a_generator_of_its_own_where_it_is_given_none",
         "make them, Rng()",
     ),
     (

@@ -8,7 +8,7 @@ PREFILL = "logits = self(right_padded(prompts, self.device), cache, last)[:, -1]
 LOOP = "for step in range(max_new_tokens):"
 YIELD = "yield [None if end else token for token, end in zip(drawn, ended, strict=True)]"
 STOP = "            if all(ended):\n                return\n"
-DICE = "sampling, rng = sampling or SamplingParams(temperature=0.0), rng or Rng()"
+RNG = "sampling, rng = sampling or SamplingParams(temperature=0.0), rng or Rng()"
 UNEQUAL = "test_stream_takes_rows_of_unequal_length"
 EACH_PASS = "test_stream_runs_the_prompt_once_and_then_one_position_a_pass"
 END = "test_stream_stops_after_the_end_token"
@@ -119,19 +119,19 @@ _MISTAKES = [
         "no token was asked for",
     ),
     (
-        "dice where none are asked for",
+        "a generator where none is given",
         STREAM,
-        DICE,
-        DICE.replace("temperature=0.0", ""),
+        RNG,
+        RNG.replace("temperature=0.0", ""),
         "test_stream_without_sampling_takes_the_largest_logits",
         "no sampling means greedy",
     ),
     (
-        "dice of one's own in any case",
+        "a generator of its own in any case",
         STREAM,
-        DICE,
-        DICE.replace("rng or Rng()", "Rng()"),
-        "test_stream_draws_with_the_dice_it_is_given",
+        RNG,
+        RNG.replace("rng or Rng()", "Rng()"),
+        "test_stream_draws_from_the_generator_it_is_given",
         "one categorical of `rng`",
     ),
     (

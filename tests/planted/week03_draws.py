@@ -15,7 +15,7 @@ NOTHING = "test_sample_next_refuses_scores_that_say_nothing"
 # (name, old, new, test, what its message says)
 _SAMPLE = [
     ("the likeliest taken", DRAW, "return probs.argmax(dim=-1)", IN_ORDER, "0 draws from `rng` for 3 rows"),
-    ("torch's own dice", DRAW, "return torch.multinomial(probs, 1)[:, 0]", IN_ORDER, "none from elsewhere"),
+    ("torch's own generator", DRAW, "return torch.multinomial(probs, 1)[:, 0]", IN_ORDER, "none from elsewhere"),
     ("an rng of its own", DRAW, DRAW.replace("rng.", "Rng(0)."), IN_ORDER, "none from elsewhere"),
     (
         "the last row first",

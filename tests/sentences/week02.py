@@ -64,7 +64,7 @@ SENTENCES = {
         "Rows of unequal length concern": "- says what the next sentence is about",
         "`right_padded` makes one tensor": "stream, every row as long as the longest",
         "prompts: a list of token ids": "- names an argument",
-        "sampling, rng: as for `generate`.": "stream, dice where none are asked for",
+        "sampling, rng: as for `generate`.": "stream, a generator where none is given",
         "The end tokens are those of": "stream, end tokens of the model alone",
         "cache_kind: as for `new_cache`": "newcomer, the kind of cache unheard",
         "ValueError: as `generate`": "stream, prompts not checked",

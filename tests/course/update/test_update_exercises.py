@@ -69,16 +69,16 @@ def test_a_file_that_did_not_change_upstream_is_left_byte_for_byte(course, upstr
 
 
 def test_a_signature_that_changed_upstream_is_named_to_look_at():
-    base = 'def f(dice):\n    """Do."""\n    raise NotYetWritten\n'
+    base = 'def f(old_rng):\n    """Do."""\n    raise NotYetWritten\n'
     done = carry(
-        base.replace("raise NotYetWritten", "return dice.roll()"),
+        base.replace("raise NotYetWritten", "return old_rng.roll()"),
         base,
-        {"": base.replace("dice", "rng")},
+        {"": base.replace("old_rng", "rng")},
         {"f": ""},
         "",
     )
-    assert done.places[""] == 'def f(rng):\n    """Do."""\n    return dice.roll()\n'
-    assert done.look == ["f: its arguments were (dice) and are (rng) now; use these names in your answer"]
+    assert done.places[""] == 'def f(rng):\n    """Do."""\n    return old_rng.roll()\n'
+    assert done.look == ["f: its arguments were (old_rng) and are (rng) now; use these names in your answer"]
 
 
 @pytest.mark.parametrize("way", ["stash", "merge", "rebase"])
