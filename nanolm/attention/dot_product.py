@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from ..kernels.cpu_attention import attends_rows, row_attention
 from .masks import causal_mask
 
 
@@ -25,11 +26,13 @@ def attend(
     Args:
         mask: True where a query may see a key, (T, S) or (B, 1, T, S); or numbers to add, 0 there and -inf elsewhere.
             None means causal, and each of the three cases has a cheaper way than a mask: T = S is a prefill, T = 1
-            sees everything, else one is made.
+            sees everything, else one is made. On a CPU the compiled library (`kernels.cpu_attention`) takes all three.
         scale: None means 1 / √H.
     """
     B, N, T, H = q.shape
     K, S = k.shape[1:3]
+    if mask is None and attends_rows(q, k, v):
+        return row_attention(q, k, v, scale)
     if T == 1:
         # The G queries of a group read the same keys: as G rows of one head, K and V are read once, not G times.
         q = q.reshape(B, K, N // K, H)

@@ -1,4 +1,4 @@
-"""`products.c` as a library of this machine: compiled by its own C compiler when first asked for, then kept.
+"""`products.c` and `attention.c` as a library of this machine: compiled by its own C compiler when first asked for.
 
 A wheel would have to be built for every processor; a compiler on the spot builds for the one that is there. It lies in
 the user's cache folder under a name that says what it was made of (source, flags, compiler, processor), so a change of
@@ -17,16 +17,29 @@ from threading import Lock
 
 from .._files import user_cache_folder, write_whole
 
-_SOURCE = Path(__file__).with_name("products.c")
+_SOURCES = tuple(Path(__file__).with_name(name) for name in ("products.c", "attention.c", "vectors.h"))
 _NATIVE, _THREADS = ("-march=native",), ("-fopenmp",)
 # Tried in turn: Apple's Clang has no OpenMP, some compilers name the processor in another way.
 _FLAGS = ((*_NATIVE, *_THREADS), ("-mcpu=native", *_THREADS), _NATIVE, ("-mcpu=native",), ())
 _COMMON = ("-O3", "-shared", "-fPIC", "-ffp-contract=off")
 _SECONDS = 120  # that a compiler may take
 PRODUCTS = ("product_float32", "product_bfloat16", "product_int8", "product_int4", "product_uint4")
+ATTENTION = ("attend_float32", "attend_bfloat16", "attend_int8")
 _P, _N, _I = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
 _PRODUCT = (_P, _N, _N, _P, _P, _P, _N, _I, _N, _P, _I)  # x n D matrix scales minima group is_half out y threads
 
+
+class Layout(ctypes.Structure):
+    """Where keys and values lie: `layout` of attention.c."""
+
+    _fields_ = (
+        *((name, _P) for name in ("keys", "key_scales", "values", "value_scales", "tables", "lengths")),
+        *((name, _N) for name in ("N", "K", "T", "H", "M", "length", "block_size", "heads", "blocks")),
+        ("scale", ctypes.c_float),
+    )
+
+
+_ATTEND = (_P, _N, ctypes.POINTER(Layout), _P, _N, _P, _I)  # q B layout scratch room out threads
 
 _lock = Lock()
 
@@ -39,7 +52,7 @@ class Library:
     """The compiled products, their arguments' types set.
 
     Attributes:
-        functions: by name, those of `PRODUCTS` and even_then_odd.
+        functions: by name, those of `PRODUCTS` and `ATTENTION`, and even_then_odd.
         made_by: the compiler's name and the flags it took.
         has_threads: whether rows of a matrix are shared out among threads.
     """
@@ -47,12 +60,12 @@ class Library:
     def __init__(self, path: Path, compiler: str, flags: tuple[str, ...]) -> None:
         try:
             library = ctypes.CDLL(str(path))
-            self.functions = {name: getattr(library, name) for name in (*PRODUCTS, "even_then_odd")}
+            self.functions = {name: getattr(library, name) for name in (*PRODUCTS, *ATTENTION, "even_then_odd")}
         except (OSError, AttributeError) as error:
             raise NotCompiled(f"{path} cannot be loaded: {_first_line(str(error))}") from None
         for name, function in self.functions.items():
             function.restype = None
-            function.argtypes = (_P, _N, _P) if name == "even_then_odd" else _PRODUCT
+            function.argtypes = _ATTEND if name in ATTENTION else (_P, _N, _P) if name == "even_then_odd" else _PRODUCT
         self.made_by = " ".join((Path(compiler).name, *flags))
         self.has_threads = _THREADS[0] in flags
 
@@ -110,7 +123,7 @@ def find_compiler() -> list[str]:
 def _compile(command: list[str], path: Path) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(path, lambda part: _run([*command, "-o", str(part), str(_SOURCE)]))
+        write_whole(path, lambda part: _run([*command, "-o", str(part), *map(str, _SOURCES[:2])]))
     except OSError as error:
         raise NotCompiled(f"{path.parent} cannot be written: {error.strerror or error}") from None
 
@@ -132,7 +145,8 @@ def _run(command: list[str]) -> str:
 
 
 def _digest(command: str, about: str) -> str:
-    parts = (_SOURCE.read_bytes(), command.encode(), " ".join(_COMMON).encode(), about.encode(errors="replace"))
+    sources = (source.read_bytes() for source in _SOURCES)
+    parts = (*sources, command.encode(), " ".join(_COMMON).encode(), about.encode(errors="replace"))
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:24]
 
 

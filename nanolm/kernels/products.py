@@ -49,7 +49,7 @@ def products_backend() -> tuple[str, str]:
     Raises:
         NotCompiled: "compiled" was asked for and cannot be had.
     """
-    library = _library()
+    library = products_library()
     if isinstance(library, Library):
         return "compiled", library.made_by
     return "torch", str(library)
@@ -63,7 +63,7 @@ def product_if_compiled(
         return None
     if torch.is_grad_enabled() and (x.requires_grad or matrix.requires_grad):
         return None
-    library = _library()
+    library = products_library()
     return _multiply(library, x, matrix, scales, minima, order) if isinstance(library, Library) else None
 
 
@@ -96,7 +96,7 @@ def packed_product(
     misfit = _misfit(x, matrix, scales, minima) or _not_here(x, order)
     if misfit:
         raise ValueError(misfit)
-    library = _library()
+    library = products_library()
     if not isinstance(library, Library):
         raise library
     return _multiply(library, x, matrix, scales, minima, order)
@@ -198,7 +198,12 @@ def _not_here(x: Tensor, order: str) -> str | None:
     return None if x.is_cpu else f"x is on {x.device}; these products are a CPU's"
 
 
-def _library() -> Library | NotCompiled:
+def products_library() -> Library | NotCompiled:
+    """Return the library where it is chosen and can be had, else the reason.
+
+    Raises:
+        NotCompiled: "compiled" was asked for and cannot be had.
+    """
     backend = _chosen()
     if backend == "torch":
         return NotCompiled("'torch' is chosen (NANOLM_PRODUCTS or set_products)")

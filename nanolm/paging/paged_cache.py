@@ -67,6 +67,15 @@ class PagedKVCache:
         return self._stored_dtype is self.dtype
 
     @property
+    def is_read_by_library(self) -> bool:
+        """Whether `pools`, and `scales_of` beside them, are what `kernels.cpu_attention` reads."""
+        return self.is_plain
+
+    def scales_of(self, layer: int) -> Tensor | None:
+        """Return the scales of a layer's codes, (2, K, n_blocks, block_size); None where there are no codes."""
+        return None
+
+    @property
     def _stored_dtype(self) -> torch.dtype:
         return self.dtype
 
@@ -145,6 +154,15 @@ class Int8PagedKVCache(PagedKVCache):
     ) -> None:
         super().__init__(config, n_blocks, block_size, dtype, device)
         self.scale_pools = [self._pool(1, _SCALE_DTYPE, device) for _ in self.pools]
+
+    @property
+    def is_read_by_library(self) -> bool:
+        """True: it widens codes as it goes."""
+        return True
+
+    def scales_of(self, layer: int) -> Tensor:
+        """As PagedKVCache.scales_of."""
+        return self.scale_pools[layer]
 
     @property
     def _stored_dtype(self) -> torch.dtype:

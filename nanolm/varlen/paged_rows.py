@@ -7,6 +7,7 @@ request of 1,900 positions beside 15 of 64 made a pass four times as long. So ro
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from ..attention.paged import paged_attention
 from ..cache.contiguous import KVCache
+from ..kernels.cpu_attention import block_attention
 from ..paging.blocks import BlockTable, blocks_for
 from ..paging.paged_cache import PagedKVCache, Scratch
 from ..paging.table_rows import TableRows
@@ -53,12 +55,17 @@ class Shortcuts:
     Attributes:
         tables: keeps the block tables from pass to pass, and has been told of this one; None makes tensors of them.
         scratch: where blocks are gathered.
-        kernel: rows of one token are attended to by the kernel that follows block tables.
+        kernel: who attends by following block tables, nothing gathered: "triton" to rows of one token, on a GPU;
+            "compiled" to rows of any number, on a CPU; None, nobody.
     """
 
     tables: TableRows | None
     scratch: Scratch
-    kernel: bool
+    kernel: Literal["triton", "compiled"] | None
+
+    def follows(self, T: int, window: int | None) -> bool:
+        """Whether the kernel attends to rows of T tokens, which see so far."""
+        return window is None and (self.kernel == "compiled" or (self.kernel == "triton" and T == 1))
 
 
 class PagedRows(KVCache):
@@ -88,7 +95,7 @@ class PagedRows(KVCache):
         pasts = [each.past - first * pool.block_size for each, first in zip(segments, firsts, strict=True)]
         self.capacity = max(pasts) + self.T  # of the longest row, this pass included
         self.tables = self._tables([segment.table for segment in segments], firsts)
-        by_kernel = fast is not None and fast.kernel and self.T == 1 and window is None
+        by_kernel = fast is not None and fast.follows(self.T, window)
         self._lengths = torch.tensor(pasts, device=self.tables.device) + 1 if by_kernel else None
         self._mask = None if by_kernel else self._mask_of(pasts)
         n_bytes = self.tables.numel() * pool.block_bytes // len(pool.pools)  # that a layer gathers
@@ -137,8 +144,12 @@ class PagedRows(KVCache):
         v: Float[Tensor, "B K T U"],
         scale: float | None = None,
     ) -> Float[Tensor, "B N T U"]:
-        """As KVCache.attend; one token a row on a GPU by the kernel that follows the tables: nothing is gathered."""
+        """As KVCache.attend; where a kernel follows the tables, nothing is gathered."""
         if self._lengths is not None:
+            if q.is_cpu:
+                pool, scales = self.pool.pools[layer], self.pool.scales_of(layer)
+                longest = self.capacity - self.T + 1
+                return block_attention(q, pool, self.tables, self._lengths, longest, scale, scales)
             keys, values = self.pool.pools[layer]
             return paged_attention(q, keys, values, self.tables, self._lengths, _N_SPLITS, scale)
         return super().attend(layer, q, k, v, scale)
@@ -176,7 +187,7 @@ def groups_of(
     groups = []
     for T, run in groupby(segments, key=lambda segment: len(segment.tokens)):
         rows = list(run)
-        if fast.kernel and T == 1 and window is None:
+        if fast.follows(T, window):
             groups.append(rows)  # the kernel reads of a row what it has, and no padding
             continue
         lengths = [row.past if window is None else min(row.past, window) for row in rows]

@@ -11,12 +11,14 @@ with equally many tokens together.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from ..kernels.backend import uses_triton
+from ..kernels.cpu_attention import follows_tables
 from ..paging.paged_cache import PagedKVCache, Scratch
 from ..paging.table_rows import TableRows
 from ..window.block_tables import GroupedTables, tables_of
@@ -80,9 +82,15 @@ class VarlenBatch:
             tables = None
         if tables is not None:
             tables.update(block_tables)
-        # Asked once, not in every layer. The kernel takes one query a row, and numbers, not codes.
-        for_kernel = self.pool.is_plain and any(len(segment.tokens) == 1 for segment in segments)
-        return Shortcuts(tables, Scratch(), for_kernel and uses_triton(None, pool=self.pool.pools[0]))
+        return Shortcuts(tables, Scratch(), self._kernel(segments))  # asked once, not in every layer
+
+    def _kernel(self, segments: Sequence[Segment]) -> Literal["triton", "compiled"] | None:
+        pool = self.pool
+        if pool.is_read_by_library and follows_tables(pool.dtype, pool.pools[0], pool.head_dim):
+            return "compiled"
+        # Triton's takes one query a row, and numbers, not codes.
+        by_triton = pool.is_plain and any(len(segment.tokens) == 1 for segment in segments)
+        return "triton" if by_triton and uses_triton(None, pool=pool.pools[0]) else None
 
     def attend(
         self,

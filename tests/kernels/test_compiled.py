@@ -8,7 +8,15 @@ import pytest
 
 from nanolm import kernels
 from nanolm.kernels import compiled as module
-from nanolm.kernels.compiled import PRODUCTS, Library, NotCompiled, build_library, find_compiler, load_library
+from nanolm.kernels.compiled import (
+    ATTENTION,
+    PRODUCTS,
+    Library,
+    NotCompiled,
+    build_library,
+    find_compiler,
+    load_library,
+)
 
 needs_compiler = pytest.mark.skipif(not isinstance(load_library(), Library), reason=f"none here: {load_library()}")
 scripts = pytest.mark.skipif(os.name == "nt", reason="the stand-ins for compilers are shell scripts")
@@ -27,7 +35,7 @@ def compiler_that(folder, monkeypatch, script):
 def test_a_library_is_made_once_and_then_found(tmp_path, monkeypatch):
     made = build_library(tmp_path / "new")
     (file,) = (tmp_path / "new").iterdir()
-    assert set(made.functions) == {*PRODUCTS, "even_then_odd"} and file.name.startswith("products-")
+    assert set(made.functions) == {*PRODUCTS, *ATTENTION, "even_then_odd"} and file.name.startswith("products-")
     before = file.stat().st_mtime_ns
     monkeypatch.setattr(module, "_compile", lambda *_: pytest.fail("compiled again"))
     assert build_library(tmp_path / "new").made_by == made.made_by
@@ -35,11 +43,13 @@ def test_a_library_is_made_once_and_then_found(tmp_path, monkeypatch):
 
 
 @needs_compiler
-def test_another_source_makes_another_file(tmp_path, monkeypatch):
+@pytest.mark.parametrize("changed", range(3), ids=[source.name for source in module._SOURCES])
+def test_another_source_makes_another_file(tmp_path, monkeypatch, changed):
     build_library(tmp_path)
-    other = tmp_path / "products.c"
-    other.write_bytes(module._SOURCE.read_bytes() + b"\n")
-    monkeypatch.setattr(module, "_SOURCE", other)
+    sources = [tmp_path / source.name for source in module._SOURCES]
+    for i, (source, other) in enumerate(zip(module._SOURCES, sources, strict=True)):
+        other.write_bytes(source.read_bytes() + b"\n" * (i == changed))
+    monkeypatch.setattr(module, "_SOURCES", sources)
     build_library(tmp_path)
     assert len(list(tmp_path.glob("products-*"))) == 2
 
@@ -122,7 +132,9 @@ def test_nothing_is_compiled_or_loaded_by_an_import():
     subprocess.run([sys.executable, "-c", run], check=True)
 
 
-def test_the_source_is_part_of_the_package():
-    assert module._SOURCE.is_file() and module._SOURCE.parent.name == kernels.__name__.rpartition(".")[2]
-    pyproject = (module._SOURCE.parents[2] / "pyproject.toml").read_text(encoding="utf-8")
-    assert '"kernels/*.c"' in pyproject
+def test_the_sources_are_part_of_the_package():
+    folder = module._SOURCES[0].parent
+    assert folder.name == kernels.__name__.rpartition(".")[2]
+    assert {*folder.glob("*.c"), *folder.glob("*.h")} == set(module._SOURCES)
+    pyproject = (folder.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    assert '"kernels/*.c", "kernels/*.h"' in pyproject
