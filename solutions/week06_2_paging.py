@@ -151,10 +151,11 @@ figures.show(
 )
 
 # %% [markdown]
-# How does attention find its way? It reads the table. On a GPU a kernel follows it block by block
-# ([`nanolm/kernels/triton_paged.py`](../../nanolm/kernels/triton_paged.py)); on a CPU
-# [`nanolm/paging/paged_cache.py`](../../nanolm/paging/paged_cache.py) gathers the blocks first, for requests of about
-# one length together. Masks and positions are as before: paging moves numbers, it changes none.
+# How does attention find its way? It reads the table. A kernel follows it block by block: on a GPU
+# [`nanolm/kernels/triton_paged.py`](../../nanolm/kernels/triton_paged.py), on a CPU
+# [`nanolm/kernels/attention.c`](../../nanolm/kernels/attention.c). Without a C compiler, and for prompts,
+# [`nanolm/paging/paged_cache.py`](../../nanolm/paging/paged_cache.py) gathers the blocks first. Masks and positions are
+# as before: paging moves numbers, it changes none.
 #
 # The books are in [`nanolm/paging/blocks.py`](../../nanolm/paging/blocks.py), without a single tensor. First the stack
 # of free sheets. A block may have several **holders** (you will soon see who), so each has a count of references. 0

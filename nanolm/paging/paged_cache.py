@@ -1,9 +1,9 @@
 """The tensors of a paged cache: keys and values in blocks that any request may hold, read by block table.
 
 It knows no requests: the caller says into which slots new positions go and which blocks a row reads (`blocks` keeps
-those books). On a GPU a kernel follows the table while it attends (`attention.paged`); elsewhere blocks are
-gathered first, then attended to like any other cache. A gather copies what attention would have read anyway, so it
-costs about as much again.
+those books). A kernel follows the table while it attends: `attention.paged` on a GPU, `kernels.cpu_attention` where
+there is a C compiler. Elsewhere, and for prompts, blocks are gathered first, then attended to like any other cache. A
+gather copies what attention would have read anyway, so it costs about as much again.
 """
 
 import torch

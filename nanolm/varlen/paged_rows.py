@@ -27,6 +27,8 @@ _N_SPLITS = 4
 # A group costs every layer a dozen operations more, the time of as many bytes of padding: measured on a CPU with the
 # shipped target, reckoned on a GPU (60 µs of launches at 1 TB/s).
 _GROUP_BYTES = {"cpu": 1 << 18, "cuda": 1 << 26}
+# A prompt's blocks are gathered once for many queries, which costs little, and `KVCache.attend` goes on from there.
+_MOST_QUERIES = {"triton": 1, "compiled": 16}
 _SMALL = 1 << 17  # bytes: so little memory costs nothing to take anew
 _LONGER = 1.5  # rows less unequal than this stay together; so there are few groups, however many lengths
 
@@ -56,7 +58,7 @@ class Shortcuts:
         tables: keeps the block tables from pass to pass, and has been told of this one; None makes tensors of them.
         scratch: where blocks are gathered.
         kernel: who attends by following block tables, nothing gathered: "triton" to rows of one token, on a GPU;
-            "compiled" to rows of any number, on a CPU; None, nobody.
+            "compiled" to rows of a few, on a CPU; None, nobody.
     """
 
     tables: TableRows | None
@@ -65,7 +67,7 @@ class Shortcuts:
 
     def follows(self, T: int, window: int | None) -> bool:
         """Whether the kernel attends to rows of T tokens, which see so far."""
-        return window is None and (self.kernel == "compiled" or (self.kernel == "triton" and T == 1))
+        return window is None and self.kernel is not None and _MOST_QUERIES[self.kernel] >= T
 
 
 class PagedRows(KVCache):
@@ -116,7 +118,8 @@ class PagedRows(KVCache):
             return sliding_window_mask(self.T, self.capacity, self._window, self.tables.device)
         if min(pasts) == max(pasts):
             sees_all = self._window is None or self.capacity <= self._window
-            if self._fast is None or (sees_all and (self.T == 1 or not pasts[0])):
+            needs_none = self.T == 1 or not pasts[0] or (self._fast is not None and self._fast.kernel == "compiled")
+            if self._fast is None or (sees_all and needs_none):
                 return None
             pasts = pasts[:1]
         device, first = self.tables.device, 0 if self._window else min(pasts)  # before it everything is seen
@@ -189,6 +192,9 @@ def groups_of(
         rows = list(run)
         if fast.follows(T, window):
             groups.append(rows)  # the kernel reads of a row what it has, and no padding
+            continue
+        if fast.kernel == "compiled" and window is None:
+            groups += [[row] for row in rows]  # without a mask: by the same sums as everywhere
             continue
         lengths = [row.past if window is None else min(row.past, window) for row in rows]
         for start, stop in _cut(lengths, group_bytes / (numbers * pool.dtype.itemsize)):

@@ -207,7 +207,7 @@ def groups(pasts, T=1):
     config = tiny_config(n_layers=1, n_kv_heads=2, head_dim=32)
     cache, table = PagedKVCache(config, 2, 16), over([0])
     segments = [Segment([1] * T, past, table) for past in sorted(pasts, reverse=True)]
-    return [[row.past for row in group] for group in groups_of(cache, segments, Shortcuts(None, Scratch(), False))]
+    return [[row.past for row in group] for group in groups_of(cache, segments, Shortcuts(None, Scratch(), None))]
 
 
 @pytest.mark.parametrize(
@@ -231,9 +231,17 @@ def test_rows_are_grouped_by_length_where_padding_costs_more_than_a_group(pasts,
 def test_what_lies_behind_a_window_makes_no_row_longer():
     cache, table = PagedKVCache(tiny_config(n_layers=1, n_kv_heads=2, head_dim=32), 2, 16), over([0])
     segments = [Segment([1], past, table) for past in [1900] * 8 + [64] * 8]
-    fast = Shortcuts(None, Scratch(), False)
+    fast = Shortcuts(None, Scratch(), None)
     assert [len(group) for group in groups_of(cache, segments, fast)] == [8, 8]
     assert [len(group) for group in groups_of(cache, segments, fast, window=50)] == [16]
+
+
+def test_the_compiled_library_takes_a_few_tokens_of_rows_of_any_length_and_prompts_one_by_one():
+    cache, table = PagedKVCache(tiny_config(n_layers=1, n_kv_heads=2, head_dim=32), 2, 16), over([0])
+    fast = Shortcuts(None, Scratch(), "compiled")
+    for T, sizes in ((1, [3]), (16, [3]), (17, [1, 1, 1])):
+        segments = [Segment([1] * T, past, table) for past in (1900, 64, 0)]
+        assert [len(group) for group in groups_of(cache, segments, fast)] == sizes, "nothing is padded, nothing masked"
 
 
 @given(st.lists(st.integers(0, 4000), min_size=1, max_size=60))
