@@ -21,9 +21,9 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def load(path: Path = FILE) -> dict[str, Result]:
-    """Return the results that are kept, by key; a line that an interruption has cut is left out."""
-    found = {}
+def load(path: Path | None = None) -> dict[str, Result]:
+    """Return the results that are kept, in FILE, by key; a line that an interruption has cut is left out."""
+    path, found = path or FILE, {}
     for line in read(path).splitlines() if path.exists() else []:
         try:
             entry = json.loads(line)
@@ -34,8 +34,9 @@ def load(path: Path = FILE) -> dict[str, Result]:
     return found
 
 
-def keep(name: str, result: Result, path: Path = FILE) -> None:
-    """Add one result to the file."""
+def keep(name: str, result: Result, path: Path | None = None) -> None:
+    """Add one result to the file, FILE."""
+    path = path or FILE
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps({"key": name, **result.to_json()}, ensure_ascii=False) + "\n"
     with path.open("ab+") as file:

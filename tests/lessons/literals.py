@@ -23,7 +23,7 @@ NAMES = (
     re.compile(r"`[^`]*`"),
     re.compile(r"\]\([^)]*\)|https?://\S+|arXiv:\S+|doi:\S+"),
     re.compile(
-        r"\b(?:Week|week|weeks|Weeks|Exercise|exercise|Prediction|Question|question|Section|section)s? \d+(?:\.\d+)?"
+        r"\b(?:Week|week|weeks|Weeks|Exercise|exercise|Prediction|Question|question|Section|section)s?\s+\d+(?:\.\d+)?"
     ),
     re.compile(r"^#+ .*$|^\s*\d+\. ", re.MULTILINE),
     re.compile(r"<[^>]+>"),

@@ -18,7 +18,7 @@ _MISTAKES = [
         "rng or Rng()\n",
         "rng\n",
         "test_stream_makes_a_generator_of_its_own_where_it_is_given_none",
-        "make them, Rng()",
+        "make one, Rng()",
     ),
     (
         "the kind of cache unheard",

@@ -202,6 +202,6 @@ def test_the_command_shows_a_weak_test_and_ends_with_1(tmp_path, monkeypatch):
     monkeypatch.setattr("course.audit.store.FILE", tmp_path / "audit.jsonl")
     weak = [part for test in sorted({m.test for m in mistakes_in(RESIDUAL)}) for part in ("--weaken", test)]
     found = CliRunner().invoke(app, ["audit", "4.1", "--seed", str(SEED), *weak])
-    assert found.exit_code == 1
+    assert found.exit_code == 1 and (tmp_path / "audit.jsonl").exists()
     assert "is not caught by its test" in found.output or "wrong accepted" in found.output
     assert "false accepts: " in found.output and "false rejects: 0 of" in found.output
