@@ -31,6 +31,6 @@ def audit(
     exercises = [find(name) for name in names] if names else registry()
     rows, seed = audited(exercises, seed, jobs, tuple(weaken or ()), again, mutate)
     # A pipe has no width, and a table cut off at 80 columns tells nobody anything.
-    wide = Console(highlight=False, soft_wrap=True, width=max(say.width, 112))
+    wide = Console(highlight=False, soft_wrap=True, width=max(say.width, 124))
     if (show_mutants if mutate else show)(rows, seed, wide):
         raise typer.Exit(1)
