@@ -8,7 +8,8 @@ from typing import Protocol
 from ..intake.submission import ANSWERED, MISSING, UNREADABLE, UNWRITTEN, Submission
 from ..judge.marks import Mark, mark
 from ..registry import Exercise
-from .store import CannotKeep, Results, key
+from ..text.json_lines import CannotKeep
+from .store import Results, key
 
 _WORDS = {
     MISSING: "{name} was not handed in: no cell or file defines it",

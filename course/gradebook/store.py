@@ -1,22 +1,17 @@
 """What the judge has found, kept as it comes: a run that was broken off goes on where it was."""
 
 import hashlib
-import json
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..errors import CourseError
 from ..grading import seeds
 from ..judge.marks import Mark, version
-from ..paths import read
 from ..registry import Exercise
-
-
-class CannotKeep(CourseError):
-    """The results cannot be written any more: grading on would be for nothing."""
+from ..text.json_lines import append, entries
 
 
 class Results:
@@ -30,11 +25,9 @@ class Results:
         self._turn = threading.Lock()
         self.seed: int | None = None
         self.marks: dict[str, Mark] = {}
-        for line in read(path).splitlines() if path.exists() else ():
-            try:
-                self._take(json.loads(line))
-            except (ValueError, TypeError, KeyError):
-                continue
+        for entry in entries(path):
+            with suppress(TypeError, ValueError, KeyError):  # of another version
+                self._take(entry)
 
     def _take(self, entry: dict[str, Any]) -> None:
         if "seed" in entry and "key" not in entry:
@@ -47,7 +40,7 @@ class Results:
         """Return the seed of this week's inputs: the one asked for, else the one kept, else a new one."""
         chosen = seed if seed is not None else self.seed if self.seed is not None else seeds.new()
         if chosen != self.seed:
-            self._append({"seed": chosen})
+            append(self.path, {"seed": chosen})
             self.seed = chosen
         return chosen
 
@@ -55,24 +48,7 @@ class Results:
         """Add a mark to the file, at once; several threads may."""
         with self._turn:
             self.marks[key] = mark
-            self._append({"key": key, **asdict(mark)})
-
-    def _append(self, entry: Mapping[str, Any]) -> None:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("ab") as file:
-                # Behind a line that was cut off, a new one begins.
-                start = b"\n" if file.tell() and not self._ends_a_line() else b""
-                file.write(start + json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
-        except OSError as error:
-            raise CourseError(
-                f"{self.path} cannot be written: {error.strerror}; what was kept so far is safe"
-            ) from None
-
-    def _ends_a_line(self) -> bool:
-        with self.path.open("rb") as file:
-            file.seek(-1, 2)
-            return file.read(1) == b"\n"
+            append(self.path, {"key": key, **asdict(mark)})
 
 
 def key(exercise: Exercise, files: Mapping[str, str], seed: int) -> str:

@@ -16,6 +16,7 @@ from course.gradebook.grade import grade
 from course.gradebook.summary import show
 from course.paths import ROOT
 from course.registry import registry
+from course.text.json_lines import append
 
 WEEK = [exercise for exercise in registry() if exercise.week == 4]
 FULL = sum(exercise.points for exercise in WEEK)
@@ -134,6 +135,15 @@ def test_one_failure_of_the_judge_stops_nobody_and_is_made_good_by_the_next_run(
     again = QuickJudge(WRONG)
     assert run(classroom, grading, again).failures == [] and len(again.asked) <= 1
     assert not any(row["state"] == "not graded" for row in table(grading))
+
+
+def test_a_disk_that_takes_no_more_results_ends_the_run_at_once_and_gives_nobody_a_mark(
+    classroom, grading, monkeypatch
+):
+    monkeypatch.setattr(store.Results, "keep", lambda self, *_: append(self.path / "no folder", {}))
+    with pytest.raises(CourseError, match=r"cannot be written: .*; what was kept so far is safe"):
+        run(classroom, grading)
+    assert not (grading / "marks.csv").exists()
 
 
 def test_after_a_corrected_test_only_what_it_touches_is_graded_again(classroom, grading, monkeypatch):
