@@ -1,6 +1,5 @@
 """From a lesson to its solution notebook: an exercise becomes text, an answer cell and a locked check."""
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from ..errors import CourseError
 from ..registry import Exercise
+from ..text.cells import digest
 from ..text.source import Module, body_span, first_line, free_names, last_line, origin, path_of
 from .lesson import BEGIN, END, Cell, ExerciseCell, Lesson, WrittenCell
 from .session import Session, definition, draws, set_up
@@ -212,8 +212,7 @@ def give_ids(cells: list) -> None:
     taken: dict[str, int] = {}
     for cell in cells:
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
-        digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:12]
-        base = grade_id or f"cell-{digest}"
+        base = grade_id or f"cell-{digest(cell)}"
         taken[base] = taken.get(base, 0) + 1
         if grade_id and taken[base] > 1:
             raise CourseError(f"the name {grade_id!r} is used twice in one notebook; that would abort nbgrader")
