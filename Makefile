@@ -21,11 +21,11 @@ lab: $(STAMP)  ## open your copies of the notebooks, work/, in JupyterLab
 
 # One thread a test: two that wait for each other on a busy machine are slower than one.
 test nightly: export OMP_NUM_THREADS := 1
+# Hundreds of processes read the same files of ours: each is compiled once, whatever is set outside.
+test nightly: export PYTHONDONTWRITEBYTECODE :=
 
-test: $(STAMP)  ## run the tests, without the slow ones
+test: $(STAMP)  ## run the tests, without the slow ones; which those are stands at the end
 	$(BIN)/python -m pytest $(SPREAD) --durations=10 -m 'not slow' $(TEST_ARGS)
-	@echo "Left out, because they are slow; make nightly runs them too:"
-	@$(BIN)/python -m pytest --collect-only -q -m slow $(TEST_ARGS) | grep '::' || echo "none"
 
 nightly: $(STAMP)  ## run all tests
 	$(BIN)/python -m pytest $(SPREAD) --durations=25 $(TEST_ARGS)

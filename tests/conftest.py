@@ -19,7 +19,7 @@ from hypothesis import configuration, settings
 
 from course.grading.seeds import fresh
 
-pytest_plugins = ["impl"]
+pytest_plugins = ["impl", "left_out"]
 _FALSE_ALARM = "chance of a false alarm"
 
 # The same examples in every run of the reference, and no folder of hypothesis's beside a student's notebook.

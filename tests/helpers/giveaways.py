@@ -6,6 +6,7 @@ they are the same everywhere, and no secret.
 
 import ast
 import copy
+import functools
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -26,11 +27,18 @@ class Found(NamedTuple):
 
 def largest_piece(answer: ast.FunctionDef, text: str) -> Found:
     """Return the largest piece of the answer that stands in the text: in its code, or as `code` in its strings."""
-    told = {_without_names(piece) for piece in _pieces(ast.parse(text))} | set(_in_strings(text))
+    told = _told(text)
     body = [statement for statement in answer.body if not _refuses(statement)]
-    found = [(_size(piece), piece) for piece in _pieces(ast.Module(body, [])) if _without_names(piece) in told]
-    n_nodes, piece = max(found, key=lambda one: one[0], default=(0, []))
+    pieces = sorted(_pieces(ast.Module(body, [])), key=_size, reverse=True)
+    piece = next((piece for piece in pieces if _without_names(piece) in told), [])
+    n_nodes = _size(piece)
     return Found(n_nodes, n_nodes / max(1, _size(body)), "\n".join(map(ast.unparse, piece)))
+
+
+@functools.cache  # one file asks for several functions, and has thousands of pieces
+def _told(text: str) -> frozenset[str]:
+    """Every piece of a text."""
+    return frozenset(map(_without_names, _pieces(ast.parse(text)))) | frozenset(_in_strings(text))
 
 
 def _pieces(tree: ast.AST) -> Iterator[list[ast.AST]]:

@@ -11,7 +11,9 @@ import os
 from hypothesis import Phase, settings
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-collect_ignore_glob = ["test_interpreter.py", "test_compiles.py"] if INTERPRETED else ["test_triton_*.py"]
+# No kernel of Triton runs in these.
+OTHERS = ["test_interpreter.py", "test_compiles.py", "test_compiled.py", "test_products.py"]
+collect_ignore_glob = OTHERS if INTERPRETED else ["test_triton_*.py"]
 
 # Without shrinking: examples are small as they are, and under the interpreter a smaller one takes minutes to find.
 settings.register_profile("interpreted", settings.get_profile("course"), phases=[Phase.explicit, Phase.generate])

@@ -12,7 +12,7 @@ from course.audit.sentences import stale, table, uncovered
 from course.paths import ROOT
 from course.registry import registry
 
-SEED = 0
+SEED = 1  # not 0, the reference's own: a student's answer meets new inputs, and no failure of its is made smaller
 each = pytest.mark.parametrize("exercise", registry(), ids=lambda exercise: exercise.name)
 
 

@@ -1,6 +1,7 @@
 """No file of exercises/ prints the answer to what it asks."""
 
 import ast
+import functools
 import textwrap
 from collections.abc import Iterator
 
@@ -19,13 +20,23 @@ ASKED = [(exercise, target) for exercise in registry() for target in exercise.ta
 
 
 def module_of(exercise: Exercise) -> Module:
-    return Module.parse(exercise.module, read(ROOT / "nanolm" / exercise.file))
+    return _parsed(exercise.module, exercise.file)
+
+
+@functools.cache
+def _parsed(module: str, file: str) -> Module:
+    return Module.parse(module, read(ROOT / "nanolm" / file))
+
+
+@functools.cache
+def stub_of(file: str) -> str:
+    module = next(exercise.module for exercise in registry() if exercise.file == file)
+    return stub_file(_parsed(module, file), registry())
 
 
 @pytest.mark.parametrize(("exercise", "target"), ASKED, ids=lambda value: value if isinstance(value, str) else "")
 def test_an_exercise_file_does_not_print_the_body_that_it_asks_for(exercise, target):
-    module = module_of(exercise)
-    found = largest_piece(module.find(target), stub_file(module, registry()))
+    found = largest_piece(module_of(exercise).find(target), stub_of(exercise.file))
     assert not found.tells, (
         f"exercises/{exercise.file} asks for {target} and prints {found.share:.0%} of it elsewhere:\n{found.piece}"
     )

@@ -3,22 +3,24 @@
 import contextlib
 import io
 import os
-import subprocess
-import sys
+import re
 
 import pytest
+import warm
 
 from course.paths import ROOT, write
-from course.registry import find
+from course.registry import find, registry
 
 
-def run(implementation, *arguments):
+def run(implementation, *arguments, start=warm.run):
     """Run pytest in the repository and return (exit code, everything printed)."""
+    return start(["-m", "pytest", "-p", "no:cacheprovider", *arguments], settings(implementation), ROOT)
+
+
+def settings(implementation):
     environment = {**os.environ, "NANOLM_IMPL": str(implementation), "PYTEST_ADDOPTS": ""}
     environment.pop("PYTEST_CURRENT_TEST", None)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8")
-    return done.returncode, done.stdout + done.stderr
+    return environment
 
 
 @pytest.mark.parametrize("value", ["nowhere", "no/such/folder", "os", "3 x"])
@@ -32,7 +34,7 @@ def test_an_implementation_that_does_not_exist_is_one_line_and_an_error_code(val
 
 
 def test_untouched_exercises_fail_with_one_line_each_and_pass_nothing(untouched):
-    code, said = run(untouched, "tests/speculative/test_acceptance.py")
+    code, said = run(untouched, "tests/speculative/test_acceptance.py", start=warm.cold)
     assert code == 1
     assert f"implementation under test: {untouched}" in said
     assert " passed" not in said and " skipped" not in said and "error" not in said.splitlines()[-1]
@@ -56,24 +58,27 @@ def test_a_folder_without_the_exercise_s_file_is_not_graded_by_the_reference(tmp
     assert " passed" not in said
 
 
+def listings(exercises):
+    """The tests that `--exercise name` selects of all files of graded tests, for each exercise; one process."""
+    tests = sorted({name for exercise in registry() for name in exercise.tests})
+    command = ["-p", "no:cacheprovider", "--collect-only", "-q", *tests, "--exercise"]
+    each = f"for name in {[exercise.name for exercise in exercises]}:\n    print('exercise')\n    "
+    _, said = warm.run(["-c", f"import pytest\n{each}pytest.main([*{command}, name])"], settings("nanolm"), ROOT)
+    return [set(re.findall(r"(?m)^tests/.*(?=\n)", part)) for part in said.split("exercise\n")[1:]]
+
+
 def test_the_printed_command_selects_the_tests_that_check_selects_for_every_exercise():
-    # One collection of all graded files; each exercise's command is its files and `--exercise name`.
     from course.grading.implementation import Implementation
     from course.grading.outcomes import Collector
-    from course.registry import registry
 
-    tests = sorted({name for exercise in registry() for name in exercise.tests})
-    listed = {}
-    for name in ["1.3", "3.4", "5.5", "9.13"]:  # whose `-k` used to pick tests of others
-        (exercise,) = [exercise for exercise in registry() if exercise.number == name]
+    exercises = [find(number) for number in ("1.3", "3.4", "5.5", "9.13")]  # whose `-k` used to pick tests of others
+    for exercise, listed in zip(exercises, listings(exercises), strict=True):
         assert exercise.command.endswith(f" --exercise {exercise.name}")
-        _, said = run("nanolm", "--collect-only", "-q", *tests, "--exercise", exercise.name)
-        listed[name] = {line.strip() for line in said.splitlines() if line.startswith("tests/")}
         collector = Collector(Implementation(), targets=exercise.targets)
         arguments = ["--collect-only", "-q", *exercise.tests, "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
         with contextlib.redirect_stdout(io.StringIO()):
             pytest.main([*arguments, "-c", str(ROOT / "pyproject.toml")], plugins=[collector])
-        assert listed[name] == {item.nodeid for item in collector.items} != set()
+        assert listed == {item.nodeid for item in collector.items} != set()
 
 
 def test_an_exercise_that_does_not_exist_is_one_line():
