@@ -25,6 +25,9 @@ _HOMES = {
         "Message",
         "RenderedChat",
     ],
+    "token_bytes": [
+        "bytes_of",
+    ],
     "tokenizer": [
         "Tokenizer",
     ],
@@ -45,4 +48,5 @@ if TYPE_CHECKING:
     from .detokenizer import after_start as after_start
     from .rendered_chat import Message as Message
     from .rendered_chat import RenderedChat as RenderedChat
+    from .token_bytes import bytes_of as bytes_of
     from .tokenizer import Tokenizer as Tokenizer

@@ -117,7 +117,8 @@ NANOLM = House(
         *("layers", "model", "mla"),
         *("checkpoint", "machine", "speculative"),
         "engine",
-        *("workload", "serving", "cli"),
+        "workload",
+        *("openai_api", "web", "serving", "cli"),
         "__main__",
     ),
     longer={

@@ -1,0 +1,108 @@
+"""Parameters that are not done here: refused, unless their value asks for nothing, since clients send that always.
+
+Refused and not ignored: whoever asks for a beam search should not have to find out that there was none.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from .refusal import Refusal, shown
+
+# By whose they are, each with the values that ask for nothing, beside null.
+OPENAI: dict[str, Sequence[Any]] = {
+    "audio": (),
+    "best_of": (1,),
+    "echo": (False,),
+    "function_call": ("none",),
+    "functions": ([],),
+    "modalities": (["text"],),
+    "parallel_tool_calls": (True, False),
+    "prediction": (),
+    "reasoning_effort": ("none",),
+    "response_format": ({"type": "text"},),
+    "suffix": ("",),
+    "tool_choice": ("none", "auto"),
+    "tools": ([],),
+    "top_logprobs": (0,),
+    "verbosity": ("medium",),
+    "web_search_options": (),
+}
+VLLM: dict[str, Sequence[Any]] = {
+    "add_generation_prompt": (True,),
+    "add_special_tokens": (),
+    "allowed_token_ids": (),
+    "bad_words": ([],),
+    "chat_template": (),
+    "chat_template_kwargs": ({},),
+    "continue_final_message": (False,),
+    "documents": ([],),
+    "early_stopping": (False,),
+    "guided_choice": (),
+    "guided_grammar": (),
+    "guided_json": (),
+    "guided_regex": (),
+    "include_stop_str_in_output": (False,),
+    "length_penalty": (1,),
+    "logits_processors": ([],),
+    "priority": (0,),
+    "prompt_logprobs": (),
+    "return_token_ids": (False,),
+    "return_tokens_as_token_ids": (False,),
+    "skip_special_tokens": (True,),
+    "spaces_between_special_tokens": (True,),
+    "structured_outputs": (),
+    "truncate_prompt_tokens": (),
+    "use_beam_search": (False,),
+}
+LLAMA_CPP: dict[str, Sequence[Any]] = {
+    "cache_prompt": (True,),
+    "dry_multiplier": (0,),
+    "dynatemp_range": (0,),
+    "grammar": ("",),
+    "id_slot": (-1,),
+    "json_schema": (),
+    "mirostat": (0,),
+    "n_keep": (0,),
+    "n_probs": (0,),
+    "repeat_penalty": (1,),
+    "tfs_z": (1,),
+    "top_n_sigma": (-1,),
+    "typical_p": (1,),
+    "xtc_probability": (0,),
+}
+NOT_DONE = {**OPENAI, **VLLM, **LLAMA_CPP}
+
+# Whatever they say, the answer is the same: whose request it is, where it is kept, how it is filed.
+WITHOUT_EFFECT = frozenset(
+    {
+        "metadata",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "request_id",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "user",
+    }
+)
+
+
+def without_neutral(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a body without what asks for nothing.
+
+    Raises:
+        Refusal: what is not done here is asked for.
+    """
+    for name in body.keys() & NOT_DONE.keys():
+        if body[name] is not None and not any(_equal(body[name], neutral) for neutral in NOT_DONE[name]):
+            neutral = [shown(each) for each in NOT_DONE[name]] + ["null"]
+            why = (
+                f"{name} is {shown(body[name])}; this server does not do {name}, and takes {' or '.join(neutral)} only"
+            )
+            raise Refusal(400, why, name, "unsupported_parameter")
+    return {name: value for name, value in body.items() if name not in NOT_DONE and name not in WITHOUT_EFFECT}
+
+
+def _equal(value: Any, neutral: Any) -> bool:
+    """Whether they are the same in JSON, where 1 and 1.0 are and 0 and false are not."""
+    return value == neutral and isinstance(value, bool) == isinstance(neutral, bool)
