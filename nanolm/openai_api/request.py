@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from ..config import ModelConfig
 from ..sampling.params import SamplingParams
@@ -80,6 +80,12 @@ class RequestBody(BaseModel):
             if not (token.isascii() and token.isdecimal() and len(token) < 10 and abs(bias) <= MAX_BIAS):
                 raise ValueError(_BIASES)
         return biases
+
+    @model_validator(mode="after")
+    def _check_minimum(self) -> "RequestBody":
+        if self.min_tokens and self.max_tokens and self.min_tokens > self.max_tokens:
+            raise ValueError(f"min_tokens is {self.min_tokens} and max_tokens {self.max_tokens}; it must be no more")
+        return self
 
     @property
     def stops(self) -> list[str]:

@@ -31,9 +31,6 @@ from .prompt_pool import PromptPool
 from .request_group import Busy, NotServing, RequestGroup
 from .request_log import RequestRecord
 
-# What an argument of the engine is called by a client.
-_PARAMS = {"max_new_tokens": "max_tokens", "min_new_tokens": "min_tokens"}
-
 
 class Api:
     """The endpoints."""
@@ -193,10 +190,10 @@ class Api:
 
 def _refused_by_engine(why: str, asked: RequestBody) -> Refusal:
     """What the engine refuses, in the client's words: its arguments have other names."""
-    for ours, theirs in _PARAMS.items():
-        why = why.replace(ours, theirs)
+    limit = "max_completion_tokens" if getattr(asked, "max_completion_tokens", None) else "max_tokens"
+    code = "context_length_exceeded" if "max_new_tokens" in why else None
+    why = why.replace("max_new_tokens", limit).replace("min_new_tokens", "min_tokens")
     param = why.partition(" ")[0]
-    code = "context_length_exceeded" if "max_tokens" in why else None
     return Refusal(400, why, param if param in type(asked).model_fields else asked.text_param, code)
 
 
