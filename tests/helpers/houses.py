@@ -110,7 +110,7 @@ NANOLM = House(
     rooms=(
         *("_require", "_lazy", "_files"),
         *("rope_scaling", "hf_config", "budget", "config", "batch_invariant"),
-        *("kernels", "sampling", "text"),
+        *("kernels", "sampling", "text", "grammar"),
         *("quantization", "attention"),
         *("paging", "cache", "window"),
         "varlen",
