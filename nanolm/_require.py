@@ -1,4 +1,4 @@
-"""One way to refuse: an error that names the argument, its value and what is allowed, or the package that is missing."""
+"""One way to refuse: an error that names the argument, its value and what is allowed, or the missing package."""
 
 import math
 from importlib import import_module
@@ -23,7 +23,7 @@ def require_count(minimum: int, **values: Any) -> None:
 
 
 def require_package(name: str, purpose: str, extra: str) -> ModuleType:
-    """Return a package that is an optional extra; raise a ModuleNotFoundError that says what for and how to install it."""
+    """Return a package of an optional extra; raise a ModuleNotFoundError that says what for and how to install it."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

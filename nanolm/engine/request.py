@@ -22,8 +22,8 @@ TO_DRAFT = -1
 # Given by the engine, before it runs the request; whoever only schedules has no use for it.
 _LATER: Any = None
 
-# Why a request has ended: an end token, its own stop condition or a grammar after which nothing may follow; max_new_tokens; somebody called it off; its logits
-# were NaN or infinite.
+# Why a request has ended: an end token, its own stop condition, or a grammar after which nothing may follow;
+# max_new_tokens; somebody called it off; its logits were NaN or infinite.
 FINISH_REASONS = ("stop", "length", "abort", "error")
 
 

@@ -15,6 +15,20 @@ _HOMES = {
         "CompletionBody",
         "MAX_PROMPTS",
     ],
+    "formats": [
+        "CHOICE_ALLOWED",
+        "Call",
+        "CalledFunction",
+        "FORMAT_ALLOWED",
+        "Function",
+        "JsonSchema",
+        "MAX_TOOLS",
+        "NamedFunction",
+        "NamedTool",
+        "ResponseFormat",
+        "TOOLS_ALLOWED",
+        "Tool",
+    ],
     "logprobs": [
         "LogprobFormat",
     ],
@@ -65,6 +79,18 @@ if TYPE_CHECKING:
     from .chat import TextPart as TextPart
     from .completion import CompletionBody as CompletionBody
     from .completion import MAX_PROMPTS as MAX_PROMPTS
+    from .formats import CHOICE_ALLOWED as CHOICE_ALLOWED
+    from .formats import Call as Call
+    from .formats import CalledFunction as CalledFunction
+    from .formats import FORMAT_ALLOWED as FORMAT_ALLOWED
+    from .formats import Function as Function
+    from .formats import JsonSchema as JsonSchema
+    from .formats import MAX_TOOLS as MAX_TOOLS
+    from .formats import NamedFunction as NamedFunction
+    from .formats import NamedTool as NamedTool
+    from .formats import ResponseFormat as ResponseFormat
+    from .formats import TOOLS_ALLOWED as TOOLS_ALLOWED
+    from .formats import Tool as Tool
     from .logprobs import LogprobFormat as LogprobFormat
     from .neutral import LLAMA_CPP as LLAMA_CPP
     from .neutral import NOT_DONE as NOT_DONE

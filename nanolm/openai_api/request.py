@@ -7,6 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from ..config import ModelConfig
 from ..sampling.params import SamplingParams
 from ..text.tokenizer import Tokenizer
+from .formats import FORMAT_ALLOWED, ResponseFormat
 
 MAX_CHOICES, MAX_STOPS, MAX_STOP_LENGTH, MAX_SEED, MAX_LOGPROBS = 8, 4, 500, 2**63 - 1, 20
 MAX_BIAS, MAX_PENALTY, MAX_REPETITION = 100, 2, 100
@@ -62,6 +63,7 @@ class RequestBody(BaseModel):
     )
     stop: str | list[str] | None = Field(None, description=_STOPS_ALLOWED)
     n: int | None = Field(None, ge=1, le=MAX_CHOICES, description=f"a whole number from 1 to {MAX_CHOICES}")
+    response_format: ResponseFormat | None = Field(None, description=FORMAT_ALLOWED)
     stream: bool | None = Field(None, description="true or false")
     stream_options: StreamOptions | None = Field(None, description='{"include_usage": true or false}, with stream')
 
@@ -81,11 +83,25 @@ class RequestBody(BaseModel):
                 raise ValueError(_BIASES)
         return biases
 
+    @field_validator("response_format")
+    @classmethod
+    def _check_format(cls, wanted: ResponseFormat | None) -> ResponseFormat | None:
+        if wanted is not None and (wanted.type == "json_schema") != (wanted.json_schema is not None):
+            raise ValueError(FORMAT_ALLOWED)
+        return wanted
+
     @model_validator(mode="after")
     def _check_minimum(self) -> "RequestBody":
         if self.min_tokens and self.max_tokens and self.min_tokens > self.max_tokens:
             raise ValueError(f"min_tokens is {self.min_tokens} and max_tokens {self.max_tokens}; it must be no more")
+        if self.min_tokens and self.schema_of_answer is not None:
+            raise ValueError(f"min_tokens is {self.min_tokens} beside response_format; the format says how long it is")
         return self
+
+    @property
+    def schema_of_answer(self) -> dict[str, Any] | None:
+        """The JSON schema that the answer must follow; None: any text."""
+        return None if self.response_format is None else self.response_format.schema_of_answer
 
     @property
     def stops(self) -> list[str]:

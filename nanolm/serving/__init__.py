@@ -23,6 +23,9 @@ _HOMES = {
     "events": [
         "events_of",
     ],
+    "grammars": [
+        "Grammars",
+    ],
     "metrics": [
         "CONTENT_TYPE",
         "ServerMetrics",
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from .async_engine import AsyncEngine as AsyncEngine
     from .endpoints import Api as Api
     from .events import events_of as events_of
+    from .grammars import Grammars as Grammars
     from .metrics import CONTENT_TYPE as CONTENT_TYPE
     from .metrics import ServerMetrics as ServerMetrics
     from .prompt_pool import PromptPool as PromptPool

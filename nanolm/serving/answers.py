@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from ..engine.request import Output
+from ..grammar.constraint import Grammar
 from ..openai_api.chat import ChatBody
 from ..openai_api.logprobs import LogprobFormat
 from ..openai_api.refusal import Refusal
@@ -64,6 +65,7 @@ class Answers:
     Args:
         end_tokens: ids that end an answer and are no part of it.
         stops: strings that do, those that were asked for among them.
+        grammar: what they must look like; None: anything.
     """
 
     def __init__(
@@ -73,8 +75,9 @@ class Answers:
         end_tokens: Sequence[int],
         stops: Sequence[str],
         prompts: Sequence[Prompt],
+        grammar: Grammar | None = None,
     ) -> None:
-        self.prompts, self.n_choices = prompts, asked.n_choices
+        self.prompts, self.n_choices, self.grammar = prompts, asked.n_choices, grammar
         chat = isinstance(asked, ChatBody)
         self.answers: list[Answer] = []
         for prompt in prompts:

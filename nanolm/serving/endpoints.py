@@ -13,6 +13,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from ..grammar.constraint import Grammar
 from ..openai_api.chat import ChatBody
 from ..openai_api.completion import CompletionBody
 from ..openai_api.reading import parse
@@ -26,6 +27,7 @@ from ..web.limits import Limits
 from .answers import Answers
 from .async_engine import AsyncEngine
 from .events import events_of
+from .grammars import Grammars
 from .metrics import CONTENT_TYPE
 from .prompt_pool import PromptPool
 from .request_group import Busy, NotServing, RequestGroup
@@ -38,7 +40,7 @@ class Api:
     def __init__(self, thread: AsyncEngine, tokenizer: Tokenizer, name: str, limits: Limits) -> None:
         self.thread, self.tokenizer, self.name, self.limits = thread, tokenizer, name, limits
         self.config, self.created = thread.engine.model.config, int(time.time())
-        self.pool = PromptPool(thread.max_open)
+        self.pool, self.grammars = PromptPool(thread.max_open), Grammars(tokenizer)
         template, ends = chat_template(tokenizer), self.config.eos_token_ids
         # What ends an answer, by what is asked for: tokens, and strings.
         self.ends: dict[type[RequestBody], tuple[tuple[int, ...], tuple[str, ...]]] = {
@@ -128,7 +130,7 @@ class Api:
         self._check_length(asked)
         try:
             async with asyncio.timeout_at(deadline):
-                prompts = await self.pool.run(partial(asked.prompts, self.config, self.tokenizer))
+                prompts, grammar = await self.pool.run(partial(self._read, asked))
         except Busy as error:
             raise _busy(error) from None
         except TimeoutError:
@@ -138,7 +140,11 @@ class Api:
         for prompt in prompts:
             self._check_tokens(prompt, asked)
         end_tokens, stops = self.ends[type(asked)]
-        return Answers(asked, self.tokenizer, end_tokens, [*asked.stops, *stops], prompts)
+        return Answers(asked, self.tokenizer, end_tokens, [*asked.stops, *stops], prompts, grammar)
+
+    def _read(self, asked: RequestBody) -> tuple[list[Prompt], Grammar | None]:
+        """Return the prompts, and what the answers must look like; in the pool's thread."""
+        return asked.prompts(self.config, self.tokenizer), self.grammars.of(asked)
 
     @property
     def _most_tokens(self) -> int:
@@ -183,6 +189,7 @@ class Api:
                 "sampling": sampling,
                 "seed": seed,
                 "stop": stop,
+                "grammar": answers.grammar,
             }
             for prompt, seed, stop in zip(prompts, asked.seeds(len(prompts)), answers.stop_conditions(), strict=True)
         ]

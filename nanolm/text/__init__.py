@@ -6,6 +6,10 @@ from .._lazy import lazy
 
 # Written by `course build` from the files' own definitions.
 _HOMES = {
+    "bounded_jinja": [
+        "BoundedEnvironment",
+        "Clock",
+    ],
     "chat": [
         "CHATML_MARKERS",
         "ChatML",
@@ -31,10 +35,16 @@ _HOMES = {
     "tokenizer": [
         "Tokenizer",
     ],
+    "tool_calls": [
+        "ToolCallFormat",
+        "tool_call_format",
+    ],
 }
 __getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
+    from .bounded_jinja import BoundedEnvironment as BoundedEnvironment
+    from .bounded_jinja import Clock as Clock
     from .chat import CHATML_MARKERS as CHATML_MARKERS
     from .chat import ChatML as ChatML
     from .chat import ChatTemplate as ChatTemplate
@@ -50,3 +60,5 @@ if TYPE_CHECKING:
     from .rendered_chat import RenderedChat as RenderedChat
     from .token_bytes import bytes_of as bytes_of
     from .tokenizer import Tokenizer as Tokenizer
+    from .tool_calls import ToolCallFormat as ToolCallFormat
+    from .tool_calls import tool_call_format as tool_call_format

@@ -1,4 +1,4 @@
-"""A grammar under speculation, every outcome followed: each text has the probability that the masked target gives it."""
+"""A grammar under speculation, every outcome followed: each text is as probable as the masked target makes it."""
 
 import math
 
