@@ -15,6 +15,11 @@ _HOMES = {
         "GrammarCompiler",
         "GuidanceConstraint",
         "GuidanceGrammar",
+        "Matcher",
+    ],
+    "optional": [
+        "OptionalConstraint",
+        "OptionalGrammar",
     ],
 }
 __getattr__, __dir__ = lazy(__name__, _HOMES)
@@ -26,3 +31,6 @@ if TYPE_CHECKING:
     from .guidance import GrammarCompiler as GrammarCompiler
     from .guidance import GuidanceConstraint as GuidanceConstraint
     from .guidance import GuidanceGrammar as GuidanceGrammar
+    from .guidance import Matcher as Matcher
+    from .optional import OptionalConstraint as OptionalConstraint
+    from .optional import OptionalGrammar as OptionalGrammar

@@ -6,7 +6,7 @@ a system for all of them, and is what vLLM, SGLang and llama.cpp use.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,8 +16,7 @@ from .._require import require_package
 from ..text.token_bytes import bytes_of
 from ..text.tokenizer import Tokenizer
 
-if TYPE_CHECKING:
-    from llguidance import LLMatcher, LLTokenizer
+Matcher = Any  # llguidance.LLMatcher: the library is an optional extra, and its types with it
 
 
 class GrammarCompiler:
@@ -32,7 +31,7 @@ class GrammarCompiler:
         self.vocab_size = tokenizer.vocab_size
         # The library's own end token is one that no model has, so that ends are this package's affair alone.
         vocabulary = _Vocabulary(tokenizer)
-        self._tokenizer: LLTokenizer = self.library.LLTokenizer(self.library.TokenizerWrapper(vocabulary))
+        self._tokenizer = self.library.LLTokenizer(self.library.TokenizerWrapper(vocabulary))
 
     def from_json_schema(self, schema: Any) -> "GuidanceGrammar":
         """Return the grammar of compact JSON that a schema allows.
@@ -64,8 +63,12 @@ class GrammarCompiler:
 class GuidanceGrammar:
     """A grammar, compiled."""
 
-    def __init__(self, matcher: "LLMatcher", vocab_size: int) -> None:
+    def __init__(self, matcher: Matcher, vocab_size: int) -> None:
         self._matcher, self.vocab_size = matcher, vocab_size
+
+    def takes(self, answer: Sequence[int]) -> bool:
+        """Whether an answer may begin like this."""
+        return self._matcher.deep_copy().try_consume_tokens(list(answer)) == len(answer)
 
     def constraint(self, end_tokens: Sequence[int]) -> "GuidanceConstraint":
         """As Grammar.constraint."""
@@ -75,7 +78,7 @@ class GuidanceGrammar:
 class GuidanceConstraint:
     """A grammar along one answer."""
 
-    def __init__(self, matcher: "LLMatcher", vocab_size: int, end_tokens: Sequence[int]) -> None:
+    def __init__(self, matcher: Matcher, vocab_size: int, end_tokens: Sequence[int]) -> None:
         self._matcher, self.vocab_size = matcher, vocab_size
         self._ends = [token for token in end_tokens if token < vocab_size]
         self._n_read = 0
@@ -106,7 +109,7 @@ class GuidanceConstraint:
         if self._matcher.is_error():
             raise ValueError(f"the answer's grammar gave up: {self._matcher.get_error().partition(chr(10))[0][:300]}")
 
-    def _row(self, matcher: "LLMatcher") -> Tensor:
+    def _row(self, matcher: Matcher) -> Tensor:
         bits = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
         row = torch.from_numpy(np.unpackbits(bits, bitorder="little")[: self.vocab_size].astype(bool))
         row[self._ends] = matcher.is_accepting()

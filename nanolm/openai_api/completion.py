@@ -51,9 +51,8 @@ class CompletionBody(RequestBody):
     @property
     def _several(self) -> list[Any]:
         """The prompts, in a list also where there is one."""
-        given: Any = self.prompt
-        is_one = isinstance(given, str) or not given or isinstance(given[0], int)
-        return [given] if is_one else given
+        is_one = isinstance(self.prompt, str) or not self.prompt or isinstance(self.prompt[0], int)
+        return [self.prompt] if is_one else [*self.prompt]
 
     def texts(self) -> list[str]:
         """Return the texts that are to be cut into tokens."""

@@ -17,11 +17,17 @@ _HOMES = {
     "async_engine": [
         "AsyncEngine",
     ],
+    "call_reader": [
+        "CallReader",
+    ],
     "endpoints": [
         "Api",
     ],
     "events": [
         "events_of",
+    ],
+    "gauges": [
+        "gauges_of",
     ],
     "grammars": [
         "Grammars",
@@ -51,8 +57,10 @@ if TYPE_CHECKING:
     from .answers import Stop as Stop
     from .app import build_app as build_app
     from .async_engine import AsyncEngine as AsyncEngine
+    from .call_reader import CallReader as CallReader
     from .endpoints import Api as Api
     from .events import events_of as events_of
+    from .gauges import gauges_of as gauges_of
     from .grammars import Grammars as Grammars
     from .metrics import CONTENT_TYPE as CONTENT_TYPE
     from .metrics import ServerMetrics as ServerMetrics

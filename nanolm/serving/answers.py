@@ -14,6 +14,8 @@ from ..openai_api.request import Prompt, RequestBody
 from ..openai_api.response import Choice, Usage
 from ..text.detokenizer import IncrementalDetokenizer
 from ..text.tokenizer import Tokenizer
+from ..text.tool_calls import ToolCallFormat
+from .call_reader import CallReader
 from .request_group import RequestGroup
 
 Stop = Callable[[list[int]], bool] | None
@@ -29,6 +31,7 @@ class Answer:
         logprobs: of its tokens, where somebody asked.
         watcher: as `stream`, in the engine's thread, where stop strings are to be found: so the request ends with the
             very token that completes one, and no pass is spent on what nobody will see.
+        calls: reads the calls of tools that it may be; None where nothing may be called.
         reason: why it ended, None while it goes on.
         metrics: its times, once it has ended.
     """
@@ -37,6 +40,7 @@ class Answer:
     opening: str = ""
     logprobs: LogprobFormat | None = None
     watcher: IncrementalDetokenizer | None = None
+    calls: CallReader | None = None
     reason: str | None = None
     metrics: Any = None
     parts: list[Choice] = field(default_factory=list)
@@ -48,15 +52,21 @@ class Answer:
         if output.finish_reason is not None:
             self.metrics = output.metrics
             return self._end(text, output.finish_reason, shown)
-        return Choice(text, None, shown)
+        return Choice(self.calls.push(text) if self.calls else text, None, shown)
 
     def cut(self) -> Choice:
         """End it where it is, as a limit of tokens would."""
         return self._end(self.opening, "length", None)
 
     def _end(self, text: str, reason: str, logprobs: dict[str, Any] | None) -> Choice:
-        self.opening, self.reason = "", reason
-        return Choice(text + self.stream.rest(), reason, logprobs)
+        self.opening, text = "", text + self.stream.rest()
+        if self.calls is not None:
+            text, call = self.calls.end(text)
+            if call is not None:
+                self.reason = "tool_calls"
+                return Choice("", self.reason, logprobs, [call])
+        self.reason = reason
+        return Choice(text, reason, logprobs)
 
 
 class Answers:
@@ -66,6 +76,7 @@ class Answers:
         end_tokens: ids that end an answer and are no part of it.
         stops: strings that do, those that were asked for among them.
         grammar: what they must look like; None: anything.
+        calls: how calls of tools look, where they may be called.
     """
 
     def __init__(
@@ -76,6 +87,7 @@ class Answers:
         stops: Sequence[str],
         prompts: Sequence[Prompt],
         grammar: Grammar | None = None,
+        calls: ToolCallFormat | None = None,
     ) -> None:
         self.prompts, self.n_choices, self.grammar = prompts, asked.n_choices, grammar
         chat = isinstance(asked, ChatBody)
@@ -86,7 +98,8 @@ class Answers:
             for _ in range(asked.n_choices):
                 wanted = asked.n_logprobs is not None
                 logprobs = LogprobFormat(tokenizer, chat, end_tokens, len(opening)) if wanted else None
-                self.answers.append(Answer(new(), opening, logprobs, new() if stops else None))
+                reader = CallReader(calls, tokenizer.special_texts) if calls else None
+                self.answers.append(Answer(new(), opening, logprobs, new() if stops else None, reader))
 
     @property
     def are_complete(self) -> bool:
@@ -143,7 +156,8 @@ def _joined(answer: Answer) -> Choice:
     logprobs = None
     if answer.logprobs:
         logprobs = answer.logprobs.joined([part.logprobs for part in answer.parts if part.logprobs])
-    return Choice("".join(part.text for part in answer.parts), answer.reason, logprobs)
+    calls = [call for part in answer.parts for call in part.calls]
+    return Choice("".join(part.text for part in answer.parts), answer.reason, logprobs, calls)
 
 
 def _text_of(prompt: Prompt, tokenizer: Tokenizer) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 from ..engine.engine import Engine
 from ..engine.request import Output
 from ..machine.threads import Threads
+from .gauges import gauges_of
 from .metrics import ServerMetrics
 from .request_group import Busy, NotServing, RequestGroup
 
@@ -55,22 +56,9 @@ class AsyncEngine:
 
     def gauges(self) -> dict[str, float]:
         """Return numbers that hold for this moment, by name. Each is one look: the thread goes on meanwhile."""
-        scheduler, control = self.engine.scheduler, self.engine.runner.control
-        n_evictable = scheduler.prefix.n_evictable if scheduler.prefix else 0
-        found: dict[str, float] = {
-            "open_requests": self.n_open,
-            "running_requests": len(scheduler.running),
-            "waiting_requests": len(scheduler.waiting),
-            "blocks": scheduler.allocator.n_blocks,
-            "blocks_used": max(0, scheduler.allocator.n_used - n_evictable),  # by requests: no newcomer gets these
-            "blocks_evictable": n_evictable,
-        }
-        if scheduler.prefix is not None:
-            found["prefix_hit_rate"] = scheduler.prefix.statistics.hit_rate
+        found = {"open_requests": self.n_open, **gauges_of(self.engine)}
         if self.threads and self.threads.choice:
             found["threads"] = self.threads.choice.threads
-        if control is not None:
-            found |= {"speculating": int(control.is_on), "speculation_gain": control.gain}
         return found
 
     # --- the loop's side ---------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from ..openai_api.request import Prompt, RequestBody
 from ..openai_api.response import AnswerFormat, model_card, model_list
 from ..text.chat import chat_template
 from ..text.tokenizer import Tokenizer
+from ..text.tool_calls import ToolCallFormat
 from ..web.disconnect import EventStream, read_body, unless_gone
 from ..web.limits import Limits
 from .answers import Answers
@@ -130,7 +131,7 @@ class Api:
         self._check_length(asked)
         try:
             async with asyncio.timeout_at(deadline):
-                prompts, grammar = await self.pool.run(partial(self._read, asked))
+                prompts, grammar, calls = await self.pool.run(partial(self._read, asked))
         except Busy as error:
             raise _busy(error) from None
         except TimeoutError:
@@ -140,11 +141,11 @@ class Api:
         for prompt in prompts:
             self._check_tokens(prompt, asked)
         end_tokens, stops = self.ends[type(asked)]
-        return Answers(asked, self.tokenizer, end_tokens, [*asked.stops, *stops], prompts, grammar)
+        return Answers(asked, self.tokenizer, end_tokens, [*asked.stops, *stops], prompts, grammar, calls)
 
-    def _read(self, asked: RequestBody) -> tuple[list[Prompt], Grammar | None]:
-        """Return the prompts, and what the answers must look like; in the pool's thread."""
-        return asked.prompts(self.config, self.tokenizer), self.grammars.of(asked)
+    def _read(self, asked: RequestBody) -> tuple[list[Prompt], Grammar | None, ToolCallFormat | None]:
+        """Return the prompts, what the answers must look like, and how calls do; in the pool's thread."""
+        return asked.prompts(self.config, self.tokenizer), self.grammars.of(asked), self.grammars.calls_of(asked)
 
     @property
     def _most_tokens(self) -> int:
