@@ -1,5 +1,6 @@
 """POST /v1/chat/completions: conversations answered."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -68,6 +69,7 @@ class ChatBody(RequestBody):
     """The body of POST /v1/chat/completions."""
 
     text_param: ClassVar[str] = "messages"
+    not_done: ClassVar[dict[str, Sequence[Any]]] = {"add_special_tokens": (False,)}  # the template has its own
     messages: list[Message] = Field(
         description=f"a list, each with a role ({', '.join(ROLES)}) and a content of text, the last one the user's"
     )

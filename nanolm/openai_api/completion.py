@@ -1,5 +1,6 @@
 """POST /v1/completions: texts continued."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -19,6 +20,7 @@ class CompletionBody(RequestBody):
     """The body of POST /v1/completions."""
 
     text_param: ClassVar[str] = "prompt"
+    not_done: ClassVar[dict[str, Sequence[Any]]] = {"add_special_tokens": (True,)}  # a text stands behind the start
     prompt: str | list[int] | list[str] | list[list[int]] = Field(description=_PROMPTS)
     echo: bool | None = Field(None, description="true or false")
     logprobs: Annotated[int | None, _NO_LOGPROBS] = Field(
@@ -42,6 +44,11 @@ class CompletionBody(RequestBody):
     def echoes(self) -> bool:
         """Whether the answer begins with the prompt."""
         return bool(self.echo)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its texts have only to be cut: no template runs over them, and no grammar is made."""
+        return self.schema_of_answer is None
 
     @property
     def n_logprobs(self) -> int | None:

@@ -26,7 +26,8 @@ def parse(kind: type[Body], raw: bytes) -> Body:
         raise Refusal(400, "the body must be a JSON object")
     # What a kind of request has itself is its own, whatever another kind does not do.
     own = {name: body[name] for name in body.keys() & kind.model_fields.keys()}
-    body = {**without_neutral({name: body[name] for name in body.keys() - own.keys()}), **own}
+    others = {name: value for name, value in body.items() if name not in own}
+    body = {**without_neutral(others, kind.not_done), **own}
     if body.get("stream_options") is not None and not body.get("stream"):
         raise Refusal(400, "stream_options is given without stream", "stream_options")
     try:

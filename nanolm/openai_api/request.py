@@ -1,5 +1,6 @@
 """What both endpoints take, in OpenAI's words, and those of vLLM for what OpenAI has no word for."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -40,6 +41,7 @@ class RequestBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
     text_param: ClassVar[str]  # the parameter that holds the prompt
+    not_done: ClassVar[dict[str, Sequence[Any]]]  # beside those of `neutral`, with the values that ask for nothing
 
     model: str = Field(description="the name of a served model")
     max_tokens: int | None = Field(None, ge=1, description="a whole number, 1 or more")
@@ -116,6 +118,11 @@ class RequestBody(BaseModel):
     @property
     def echoes(self) -> bool:
         """Whether the answer begins with the prompt."""
+        return False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its texts have only to be cut: no template runs over them, and no grammar is made."""
         return False
 
     @property

@@ -25,12 +25,17 @@ class PromptPool:
         self.most, self._n = most, 0
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="nanolm-prompts")
 
-    async def run(self, work: Callable[[], _T]) -> _T:
+    async def run(self, work: Callable[[], _T], is_short: bool = False) -> _T:
         """Return what the work returns.
+
+        Args:
+            is_short: whether it takes less time than to hand it to another thread and back; then it is done at once.
 
         Raises:
             Busy: as many wait as may.
         """
+        if is_short:
+            return work()
         if self._n >= self.most:
             raise Busy(f"{self._n} prompts wait to be read; at most {self.most} may")
         self._n += 1

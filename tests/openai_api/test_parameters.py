@@ -206,12 +206,18 @@ OF_OTHER_CLIENTS = {
 
 @pytest.mark.parametrize("chat", [False, True], ids=["completion", "chat"])
 def test_what_asks_for_nothing_is_taken(chat):
-    own = (ChatBody if chat else CompletionBody).model_fields
+    kind = ChatBody if chat else CompletionBody
+    own = kind.model_fields
 
     async def scenario(served):
         ask = served.chat if chat else served.complete
         plain = (await ask("a", max_tokens=2)).json()["choices"]
-        bodies = [{name: value} for name, values in NEUTRAL.items() if name not in own for value in (*values, None)]
+        bodies = [
+            {name: value}
+            for name, values in {**NEUTRAL, **kind.not_done}.items()
+            if name not in own
+            for value in (*values, None)
+        ]
         bodies += [{name: {"any": ["thing"]}} for name in WITHOUT_EFFECT]
         bodies += [
             {name: None} for name in own if name not in ("model", "prompt", "messages", "max_tokens", "temperature")
