@@ -1,12 +1,4 @@
-"""The endpoint as its clients feel it: what HTTP adds to the first token, and what others' misbehaviour does.
-
-`python -m benchmarks.http` starts `nanolm serve` as a process and asks it
-
-1. for streams on a kept connection: the time to the first text, beside the engine's own for the same request, which the
-   server's log says; the difference is HTTP, JSON, tokenizing and two threads;
-2. for `/health` on a kept connection, while twelve clients send bodies of 256 KB, one behind the other;
-3. for `/health` on new connections, while 300 sockets say nothing and the server may have 256 files open.
-"""
+"""The three measurements: each starts `nanolm serve` as a process, asks it, and returns seconds by name."""
 
 import json
 import socket
@@ -18,12 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
-from pathlib import Path
-from typing import IO, Annotated, Any
-
-import typer
-
-from .tools import machine, report
+from typing import IO, Any
 
 GOALS = {"http_adds": 2e-3, "health_under_bodies": 50e-3, "health_under_silence": 50e-3}  # seconds, of the median
 PROMPT = "ROMEO\nBut soft, what light through yonder window breaks? "
@@ -127,24 +114,3 @@ def under_silence(model: str, n: int, n_silent: int = 300) -> dict[str, float]:
             stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
         seconds = health_seconds(port, n, keep=False)
     return {"health_under_silence": statistics.median(seconds), "health_under_silence_longest": max(seconds)}
-
-
-def main(
-    model: Annotated[str, typer.Option(help="The model to serve.")] = "target",
-    quick: Annotated[bool, typer.Option(help="A few requests, only to see that it runs.")] = False,
-    results: Annotated[Path, typer.Option(help="Where the JSON goes.")] = report.RESULTS,
-) -> None:
-    """Ask a server as its clients do, and print how long it takes."""
-    n = 5 if quick else 200
-    figures = {**what_http_adds(model, n), **under_bodies(model, n), **under_silence(model, n)}
-    rows = [
-        [name.replace("_", " "), f"{1e3 * seconds:.2f} ms", f"{1e3 * GOALS[name]:.0f} ms" if name in GOALS else ""]
-        for name, seconds in figures.items()
-    ]
-    about = machine.describe()
-    report.show("The endpoint", [machine.one_line(about)], ["median seconds, unless said otherwise", "", "goal"], rows)
-    report.save("http", {"machine": about, "model": model, "seconds": figures}, results)
-
-
-if __name__ == "__main__":
-    typer.run(main)
