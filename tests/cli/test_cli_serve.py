@@ -1,6 +1,8 @@
 """Tests `nanolm/cli/serve.py`: the command `nanolm serve`, from its first line to its end."""
 
+import contextlib
 import inspect
+import json
 import os
 import signal
 import socket
@@ -70,6 +72,43 @@ def test_serve_answers_until_it_is_told_to_stop_and_ends_without_a_word(model, n
         server.send_signal(getattr(signal, name))
         _, said = server.communicate(timeout=20)
         assert (server.returncode, said) == (0, "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to send to another process")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_told_to_stop_before_it_serves_it_ends(tmp_path, name):
+    slow = f"import sys; print('loading', file=sys.stderr, flush=True); {COMMAND[2]}"
+    with subprocess.Popen(
+        [sys.executable, "-c", slow, "serve", "--port", "0"], stderr=subprocess.PIPE, text=True, encoding="utf-8"
+    ) as started:
+        assert started.stderr.readline() == "loading\n"
+        started.send_signal(getattr(signal, name))
+        _, said = started.communicate(timeout=60)
+    assert started.returncode != 0 and "is served at" not in said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT to send to another process")
+def test_a_second_sigint_ends_the_process_at_once(model):
+    with process(model, "--grace-seconds", 600, "--max-seconds", 600) as (server, url):
+        body = {"model": "toy", "prompt": "To be", "max_tokens": 100, "stream": True, "ignore_eos": True, "n": 8}
+        with contextlib.suppress(httpx.HTTPError), httpx.stream("POST", f"{url}/completions", json=body, timeout=20):
+            server.send_signal(signal.SIGINT)
+            server.send_signal(signal.SIGINT)
+            server.send_signal(signal.SIGINT)
+        assert server.wait(timeout=30) is not None
+
+
+def test_serve_writes_a_line_for_each_request_where_it_is_told_to(model):
+    command = [*COMMAND, str(model), "--port", "0", "--log-requests"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "encoding": "utf-8"}
+    with subprocess.Popen(command, **pipes) as server:
+        try:
+            url = server.stderr.readline().split(" is served at ")[1].split()[0]
+            httpx.post(f"{url}/completions", json={"model": "toy", "prompt": "To be", "max_tokens": 3}, timeout=20)
+            line = json.loads(server.stdout.readline())
+        finally:
+            server.kill()
+    assert (line["status"], line["completion_tokens"]) == (200, 3) and "To be" not in json.dumps(line)
 
 
 def test_serve_says_where_and_under_which_name(model, not_run):
