@@ -7,6 +7,7 @@ in the queue (429, 503). After the last one it has a RequestGroup, and whatever 
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -46,6 +47,8 @@ class Api:
         self.config, self.created = thread.engine.model.config, int(time.time())
         self.pool, self.grammars = PromptPool(thread.max_open), Grammars(tokenizer)
         template, ends = chat_template(tokenizer), self.config.eos_token_ids
+        with suppress(ValueError):  # what a first prompt would have to wait for, a second where the vocabulary is large
+            template.prompt([("user", "?")], tokenizer)
         # What ends an answer, by what is asked for: tokens, and strings.
         self.ends: dict[type[RequestBody], tuple[tuple[int, ...], tuple[str, ...]]] = {
             CompletionBody: (ends, ()),
