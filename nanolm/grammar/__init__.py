@@ -8,6 +8,7 @@ from .._lazy import lazy
 _HOMES = {
     "constraint": [
         "Constraint",
+        "GAVE_UP",
         "Grammar",
         "mask_logits",
     ],
@@ -26,6 +27,7 @@ __getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
     from .constraint import Constraint as Constraint
+    from .constraint import GAVE_UP as GAVE_UP
     from .constraint import Grammar as Grammar
     from .constraint import mask_logits as mask_logits
     from .guidance import GrammarCompiler as GrammarCompiler

@@ -13,6 +13,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+# What an error begins with that says that an answer has become too complex for its grammar.
+GAVE_UP = "the answer's grammar gave up"
+
 
 class Constraint(Protocol):
     """A grammar along one answer, whose text only grows."""

@@ -15,6 +15,7 @@ from torch import Tensor
 from .._require import require_package
 from ..text.token_bytes import bytes_of
 from ..text.tokenizer import Tokenizer
+from .constraint import GAVE_UP
 
 Matcher = Any  # llguidance.LLMatcher: the library is an optional extra, and its types with it
 
@@ -55,8 +56,12 @@ class GrammarCompiler:
 
     def _checked(self, source: str) -> "GuidanceGrammar":
         matcher = self.library.LLMatcher(self._tokenizer, source, log_level=0)
+        if not matcher.is_error():  # some are found to be too large with the first token only
+            first = matcher.deep_copy()
+            first.compute_bitmask()
+            matcher = first if first.is_error() else matcher
         if matcher.is_error():
-            raise ValueError(matcher.get_error().partition("\n")[0][:300])
+            raise ValueError(_why(matcher))
         return GuidanceGrammar(matcher, self.vocab_size)
 
 
@@ -107,13 +112,18 @@ class GuidanceConstraint:
         if new:
             self._matcher.consume_tokens(new)
         if self._matcher.is_error():
-            raise ValueError(f"the answer's grammar gave up: {self._matcher.get_error().partition(chr(10))[0][:300]}")
+            raise ValueError(f"{GAVE_UP}: {_why(self._matcher)}")
 
     def _row(self, matcher: Matcher) -> Tensor:
         bits = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
         row = torch.from_numpy(np.unpackbits(bits, bitorder="little")[: self.vocab_size].astype(bool))
         row[self._ends] = matcher.is_accepting()
         return row if row.any() else torch.ones_like(row)
+
+
+def _why(matcher: Matcher) -> str:
+    """Return what the library says of a grammar that it cannot follow, the first line of it."""
+    return (matcher.get_error() or matcher.stop_reason()).partition("\n")[0][:300]
 
 
 class _Vocabulary:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ..engine.request import Output
-from ..grammar.constraint import Grammar
+from ..grammar.constraint import GAVE_UP, Grammar
 from ..openai_api.chat import ChatBody
 from ..openai_api.logprobs import LogprobFormat
 from ..openai_api.refusal import Refusal
@@ -165,6 +165,8 @@ def _text_of(prompt: Prompt, tokenizer: Tokenizer) -> str:
 
 
 def _check(output: Output) -> None:
+    if output.finish_reason == "error" and (output.error or "").startswith(GAVE_UP):
+        raise Refusal(400, output.error or "", "response_format", "grammar_too_complex")
     if output.finish_reason == "error":
         raise Refusal(500, output.error or "the engine gave the request up", code="engine_error")
     if output.finish_reason == "abort":

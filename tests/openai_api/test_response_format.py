@@ -8,6 +8,8 @@ import jsonschema
 import pytest
 from serving import events_of, random_model, serving, text_of
 
+from nanolm.grammar import GAVE_UP, GuidanceConstraint
+
 pytest.importorskip("llguidance", reason="the library llguidance is not installed: no JSON schema was followed")
 
 MODEL = random_model(eos_token_ids=(0,), max_positions=512)
@@ -132,6 +134,9 @@ def test_of_200_answers_200_are_valid():
         (following({"$ref": "#/nowhere"}), "a schema that cannot be followed"),
         (following({"$ref": "https://example.org/schema.json"}), "a schema that cannot be followed"),
         (following({"type": "object", "properties": 5}), "a schema that cannot be followed"),
+        (following({"$ref": "#"}), "a schema that cannot be followed"),
+        (following({"not": {"type": "string"}}), "a schema that cannot be followed: Unimplemented keys"),
+        (following({"anyOf": [{"properties": {"a": {"const": i}}} for i in range(3000)]}), "cannot be followed"),
         (following(5), "response_format is {"),
     ],
 )
@@ -142,6 +147,25 @@ def test_a_format_that_cannot_be_followed_is_refused(wanted, said):
     answer = serve(scenario)
     assert answer.status_code == 400 and said in answer.json()["error"]["message"], answer.text
     assert answer.json()["error"]["param"] == "response_format"
+
+
+def test_a_grammar_that_gives_up_in_mid_answer_is_the_client_s_error_and_ends_no_other(monkeypatch):
+    allowed = GuidanceConstraint.allowed
+
+    def giving_up(self, answer, drafted):
+        if len(answer) > 3:
+            raise ValueError(f"{GAVE_UP}: too complex")
+        return allowed(self, answer, drafted)
+
+    monkeypatch.setattr(GuidanceConstraint, "allowed", giving_up)
+
+    async def scenario(served):
+        asked = served.chat("a", max_tokens=50, response_format=following(PERSON))
+        return await asyncio.gather(asked, served.chat("b", max_tokens=9))
+
+    refused, other = serve(scenario)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "grammar_too_complex")
+    assert other.status_code == 200
 
 
 def test_a_minimum_length_beside_a_format_is_refused():
