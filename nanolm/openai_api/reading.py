@@ -43,7 +43,7 @@ def _refusal(kind: type[RequestBody], body: dict[str, Any], error: ValidationErr
         why = str(first["ctx"]["error"])
         return Refusal(400, why, why.partition(" ")[0])
     name = str(first["loc"][0])
-    if first["type"] == "extra_forbidden":
+    if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:  # not one inside a parameter's value
         return Refusal(400, f"{shown(name)} is no parameter of this endpoint", name[:100], "unknown_parameter")
     allowed = kind.model_fields[name].description
     what = f"is {shown(body[name])}" if name in body else "is missing"

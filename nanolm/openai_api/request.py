@@ -1,7 +1,7 @@
 """What both endpoints take, in OpenAI's words, and those of vLLM for what OpenAI has no word for."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
@@ -30,10 +30,12 @@ class Prompt(NamedTuple):
 
 
 class StreamOptions(BaseModel):
-    """What a stream shall hold besides the text."""
+    """What a stream shall hold besides the text; what is not done here may only ask for nothing."""
 
-    model_config = ConfigDict(extra="ignore", strict=True)
-    include_usage: bool = False
+    model_config = ConfigDict(extra="forbid", strict=True)
+    include_usage: bool | None = False
+    include_obfuscation: bool | None = None  # padding against listeners, which no text depends on
+    continuous_usage_stats: Literal[False] | None = None
 
 
 class RequestBody(BaseModel):
@@ -113,7 +115,7 @@ class RequestBody(BaseModel):
     @property
     def include_usage(self) -> bool:
         """Whether the stream ends with the numbers of tokens."""
-        return self.stream_options is not None and self.stream_options.include_usage
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
 
     @property
     def echoes(self) -> bool:

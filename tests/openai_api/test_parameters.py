@@ -294,6 +294,8 @@ _TEXT = {False: "a", True: [{"role": "user", "content": "a"}]}
         ({"echo": True, "logprobs": 1}, "echo and logprobs are both given", "echo"),
         ({"prompt": ["a"] * 33}, "a list of 1 to 32 of either kind", "prompt"),
         ({"prompt": ["a", ""]}, "prompt 1 is empty", "prompt"),
+        ({"stream": True, "stream_options": {"continuous_usage_stats": True}}, "stream_options is {", "stream_options"),
+        ({"stream": True, "stream_options": {"include_uasge": True}}, "it must be {", "stream_options"),
         ({"min_tokens": 9, "max_tokens": 3}, "min_tokens is 9 and max_tokens 3", "min_tokens"),
     ],
 )
