@@ -1,7 +1,9 @@
-"""One way to refuse a bad number: an error that names the argument, its value and what is allowed."""
+"""One way to refuse: an error that names the argument, its value and what is allowed, or the missing package."""
 
 import math
+from importlib import import_module
 from numbers import Real
+from types import ModuleType
 from typing import Any
 
 
@@ -18,6 +20,16 @@ def require_not_negative(**values: Any) -> None:
 def require_count(minimum: int, **values: Any) -> None:
     """Raise ValueError unless every value is a whole number of at least `minimum`; 8e9 is whole, 1.5 is not."""
     _require(lambda value: value >= minimum and value == int(value), f"a whole number, {minimum} or more", values)
+
+
+def require_package(name: str, purpose: str, extra: str) -> ModuleType:
+    """Return a package of an optional extra; raise a ModuleNotFoundError that says what for and how to install it."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        how = f"pip install -e '.[{extra}]' -c constraints.txt"
+        why = f"{purpose} need the package {name}, which is not installed; install it with {how}"
+        raise ModuleNotFoundError(why, name=error.name) from None
 
 
 def _require(is_allowed: Any, allowed: str, values: dict[str, Any]) -> None:

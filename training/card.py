@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from nanolm.checkpoint import huggingface as checkpoint
+from nanolm import checkpoint
 
 from .figures import PROBLEMS_PER_KIND, TEMPERATURES, held_out_documents, measure
 from .state import save_json, write_atomically

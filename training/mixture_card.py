@@ -8,8 +8,8 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from nanolm import checkpoint
 from nanolm.budget import ModelShape
-from nanolm.checkpoint import huggingface as checkpoint
 
 from .card import replace_section, table
 from .figures import PROBLEMS_PER_KIND, held_out_documents, of_one

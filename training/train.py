@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from nanolm.checkpoint import huggingface as checkpoint
+from nanolm import checkpoint
 from nanolm.machine import require_device
 from nanolm.model import NanoLM
 from nanolm.text import Tokenizer

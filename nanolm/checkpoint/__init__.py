@@ -23,7 +23,6 @@ _HOMES = {
         "GGUF",
         "gguf_config",
         "half_split_rows",
-        "installed_smollm2",
         "load_gguf",
         "open_gguf",
     ],
@@ -49,28 +48,28 @@ _HOMES = {
         "token_id",
     ],
     "huggingface": [
-        "GGUF_SUFFIX",
         "HUGGING_FACE",
         "SEPARATE_EXPERTS",
+        "from_hf_tensors",
+        "open_folder",
+        "save",
+        "to_hf_tensors",
+    ],
+    "loading": [
+        "GGUF_SUFFIX",
         "SHIPPED",
         "SMOLLM2",
         "find_folder",
         "find_model",
-        "from_hf_tensors",
+        "installed_smollm2",
         "load",
-        "open_folder",
-        "save",
-        "to_hf_tensors",
+        "opened",
     ],
     "memory": [
         "check_memory",
         "loading_bytes",
         "machine_bytes",
         "resident_bytes",
-    ],
-    "source": [
-        "Source",
-        "opened",
     ],
     "tensor_files": [
         "INDEX",
@@ -85,6 +84,7 @@ _HOMES = {
     ],
     "weight_layout": [
         "Shape",
+        "Source",
         "WeightLayout",
     ],
 }
@@ -103,7 +103,6 @@ if TYPE_CHECKING:
     from .gguf import GGUF as GGUF
     from .gguf import gguf_config as gguf_config
     from .gguf import half_split_rows as half_split_rows
-    from .gguf import installed_smollm2 as installed_smollm2
     from .gguf import load_gguf as load_gguf
     from .gguf import open_gguf as open_gguf
     from .gguf_blocks import BLOCK as BLOCK
@@ -121,24 +120,24 @@ if TYPE_CHECKING:
     from .gguf_tokens import gguf_tokenizer as gguf_tokenizer
     from .gguf_tokens import start_token as start_token
     from .gguf_tokens import token_id as token_id
-    from .huggingface import GGUF_SUFFIX as GGUF_SUFFIX
     from .huggingface import HUGGING_FACE as HUGGING_FACE
     from .huggingface import SEPARATE_EXPERTS as SEPARATE_EXPERTS
-    from .huggingface import SHIPPED as SHIPPED
-    from .huggingface import SMOLLM2 as SMOLLM2
-    from .huggingface import find_folder as find_folder
-    from .huggingface import find_model as find_model
     from .huggingface import from_hf_tensors as from_hf_tensors
-    from .huggingface import load as load
     from .huggingface import open_folder as open_folder
     from .huggingface import save as save
     from .huggingface import to_hf_tensors as to_hf_tensors
+    from .loading import GGUF_SUFFIX as GGUF_SUFFIX
+    from .loading import SHIPPED as SHIPPED
+    from .loading import SMOLLM2 as SMOLLM2
+    from .loading import find_folder as find_folder
+    from .loading import find_model as find_model
+    from .loading import installed_smollm2 as installed_smollm2
+    from .loading import load as load
+    from .loading import opened as opened
     from .memory import check_memory as check_memory
     from .memory import loading_bytes as loading_bytes
     from .memory import machine_bytes as machine_bytes
     from .memory import resident_bytes as resident_bytes
-    from .source import Source as Source
-    from .source import opened as opened
     from .tensor_files import INDEX as INDEX
     from .tensor_files import SINGLE as SINGLE
     from .tensor_files import TensorFiles as TensorFiles
@@ -147,4 +146,5 @@ if TYPE_CHECKING:
     from .tokens import read_tokenizer as read_tokenizer
     from .tokens import with_tokens as with_tokens
     from .weight_layout import Shape as Shape
+    from .weight_layout import Source as Source
     from .weight_layout import WeightLayout as WeightLayout

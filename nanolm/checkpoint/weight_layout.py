@@ -2,11 +2,13 @@
 
 Files keep queries, keys and values (and gate and up, and all experts) in matrices of their own; the engine keeps them
 in one, so reading joins them and writing parts them. What a layout does not know is where its tensors lie and how they
-are coded.
+are coded. A `Source` is such files, opened and looked at.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,6 +16,7 @@ from torch import Tensor
 from ..budget.shapes import LatentAttention
 from ..config import ModelConfig
 from ..model.decoder import NanoLM
+from ..text.tokenizer import Tokenizer
 
 Shape = tuple[int, ...]
 _STACKED = ("feedforward.gate_up.weight", "feedforward.down.weight")  # the experts' of a mixture: (E, out, in)
@@ -196,3 +199,33 @@ def _latent_shapes(config: ModelConfig, latent: LatentAttention) -> dict[str, li
         "attention.q.2": [(N * (H + R), through)], "attention.down": [(C + R, D)], "attention.norm": [(C,)],
         "attention.up": [(N * (H + U), C)], "attention.out": [(D, N * U)],
     }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model's files while they are open.
+
+    Attributes:
+        path: the folder or the file.
+        config, tokenizer: what they say; start and end tokens are in the configuration.
+        layout: how they name the weights.
+        shapes, kinds: of each tensor, what it is stored as among them: "BF16", "Q4_K".
+        read: returns a tensor by its name.
+        n_files, stored_bytes: how many files hold the weights, and their bytes.
+        entries: what the files say of the model, by their own names: config.json, or the metadata.
+    """
+
+    path: Path
+    config: ModelConfig
+    tokenizer: Tokenizer
+    layout: WeightLayout
+    shapes: Mapping[str, Shape]
+    kinds: Mapping[str, str]
+    read: Callable[[str], Tensor]
+    n_files: int
+    stored_bytes: int
+    entries: Mapping[str, Any]
+
+    def weights(self) -> Iterator[tuple[str, Tensor]]:
+        """Yield the engine's tensors one after the other, by its names."""
+        return self.layout.joined(self.read, self.config)

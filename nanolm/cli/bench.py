@@ -58,7 +58,7 @@ def bench(
             raise ValueError(f"rate is {min(rate)}; requests arrive at a rate above 0 (leave it out for all at once)")
         import torch
 
-        from ..checkpoint.huggingface import find_model, load
+        from ..checkpoint.loading import find_model, load
         from ..workload.trace import at_rate, load_trace
 
         recorded = load_trace() if trace is None else load_trace(trace)

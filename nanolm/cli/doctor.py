@@ -11,7 +11,7 @@ from .info import besides, n_params
 from .options import BAD_MODEL, one_line
 
 if TYPE_CHECKING:
-    from ..checkpoint.source import Source
+    from ..checkpoint.weight_layout import Source
     from ..model.decoder import NanoLM
 
 TOLERANCE = 1e-3  # between logits in float32; sums are taken in another order, and grow with the number of layers
@@ -29,7 +29,7 @@ def doctor(model: Model = "target", compare: Compare = True) -> None:
     """Say what of MODEL's files was read, what was inferred, what it takes, and whether transformers agrees."""
     console = Console()
     with one_line(BAD_MODEL):
-        from ..checkpoint.source import opened
+        from ..checkpoint.loading import opened
 
         with opened(model) as source:
             console.print(_table("Read", read(source)))
@@ -136,7 +136,7 @@ def agreement(source: "Source") -> tuple[float, bool]:
     import torch
     import transformers
 
-    from ..checkpoint.huggingface import load
+    from ..checkpoint.loading import load
     from ..text.detokenizer import after_start
 
     transformers.logging.set_verbosity_error()

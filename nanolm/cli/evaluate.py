@@ -30,7 +30,7 @@ def evaluate(model: Model = "target", weights: Kinds = None, problems: Problems 
             if kind not in KINDS:
                 raise ValueError(f"weights is {kind!r}; it must be one of {', '.join(KINDS)}")
     with one_line(BAD_MODEL):
-        from ..checkpoint.huggingface import SHIPPED, load
+        from ..checkpoint.loading import SHIPPED, load
         from ..model.quantize import model_bytes
 
         passage = (SHIPPED / "passage.txt").read_text(encoding="utf-8")

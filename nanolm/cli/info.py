@@ -12,7 +12,7 @@ from rich.table import Table
 from .options import BAD_MODEL, MACHINE, WeightKind, one_line
 
 if TYPE_CHECKING:
-    from ..checkpoint.source import Source
+    from ..checkpoint.weight_layout import Source
     from ..config import ModelConfig
 
 _KINDS = ("float32", "bfloat16", "int8", "int4")
@@ -27,7 +27,7 @@ KV = Annotated[
 def info(model: Model = "target", weights: WeightKind = None, kv: KV = "float") -> None:
     """Show a model's shape, and the bytes of its weights and cache in memory; --weights shows one kind alone."""
     with one_line(BAD_MODEL):
-        from ..checkpoint.source import opened
+        from ..checkpoint.loading import opened
 
         with opened(model) as source:
             shape, sizes = shape_table(model, source), bytes_table(source.config, [weights] if weights else _KINDS, kv)

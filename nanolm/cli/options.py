@@ -78,7 +78,7 @@ def load_model(name: str, device: str, dtype: str, weights: str | None = None) -
     with one_line(BAD_REQUEST):
         require_device(device)
     with one_line(BAD_MODEL):
-        from ..checkpoint.huggingface import load
+        from ..checkpoint.loading import load
 
         return load(name, device, getattr(torch, dtype), weights)
 

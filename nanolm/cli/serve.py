@@ -3,16 +3,14 @@
 The web server is an optional extra, and torch takes seconds to import: both are imported inside the command.
 """
 
-from ipaddress import ip_address
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from . import serve_options as of
 from .options import (
     BAD_REQUEST,
-    MACHINE,
     PROMPT_LOOKUP,
     Device,
     Draft,
@@ -27,81 +25,89 @@ from .options import (
 
 if TYPE_CHECKING:
     from ..model.decoder import NanoLM
+    from ..serving.async_engine import AsyncEngine
     from ..text.tokenizer import Tokenizer
 
-
 NO_EXTRA = NO_PORT = 1  # exit codes
-_NETWORK, _LIMITS = "Network", "Limits"
-
-Model = Annotated[str, typer.Argument(help="The model to serve: a shipped one, a folder, a GGUF file, or smollm2.")]
-Name = Annotated[str | None, typer.Option(help="What clients call it; that of its folder or file if left out.")]
-Host = Annotated[
-    str, typer.Option(help="Where to listen; other machines reach all but 127.0.0.1.", rich_help_panel=_NETWORK)
-]
-Port = Annotated[int, typer.Option(min=0, max=65_535, help="0 takes a free one.", rich_help_panel=_NETWORK)]
-MaxRunning = Annotated[int, typer.Option(help="Requests served at a time.", rich_help_panel=_LIMITS)]
-MaxWaiting = Annotated[
-    int, typer.Option(min=0, help="Requests that may wait; others get 429.", rich_help_panel=_LIMITS)
-]
-MaxPrompt = Annotated[
-    int | None, typer.Option(help="Tokens of a prompt; the context if left out.", rich_help_panel=_LIMITS)
-]
-MaxBody = Annotated[int, typer.Option(help="Bytes of a request's body.", rich_help_panel=_LIMITS)]
-MaxSeconds = Annotated[float, typer.Option(help="For one request, its wait included.", rich_help_panel=_LIMITS)]
-Grace = Annotated[float, typer.Option(help="For requests under way, once told to stop.", rich_help_panel=_LIMITS)]
-CacheBytes = Annotated[int, typer.Option(help="Memory for keys and values.", rich_help_panel=MACHINE)]
-CacheKind = Annotated[
-    Literal["float", "int8", "float8"],
-    typer.Option("--kv", "--cache", help="Numbers in that memory.", rich_help_panel=MACHINE),
-]
 
 
 def serve(
-    model: Model = "target",
-    name: Name = None,
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
-    max_running: MaxRunning = 32,
-    max_waiting: MaxWaiting = 64,
-    max_prompt_tokens: MaxPrompt = None,
-    max_body_bytes: MaxBody = 2**18,
-    max_seconds: MaxSeconds = 120.0,
-    grace_seconds: Grace = 10.0,
+    model: of.Model = "target",
+    name: of.Name = None,
+    log_requests: of.LogRequests = False,
+    host: of.Host = "127.0.0.1",
+    port: of.Port = 8000,
+    api_key: of.ApiKey = None,
+    cors: of.Cors = None,
+    allowed_host: of.AllowedHost = None,
+    max_running: of.MaxRunning = 32,
+    max_waiting: of.MaxWaiting = 64,
+    max_prompt_tokens: of.MaxPrompt = None,
+    max_body_bytes: of.MaxBody = 2**18,
+    max_seconds: of.MaxSeconds = 120.0,
+    grace_seconds: of.Grace = 10.0,
+    max_connections: of.MaxConnections = 512,
+    receive_seconds: of.ReceiveSeconds = 20.0,
+    max_tokens_per_step: of.MaxTokens = 512,
+    block_size: of.BlockSize = 16,
+    cache_bytes: of.CacheBytes = 2**28,
+    cache: of.CacheKind = "float",
+    prefix_cache: of.PrefixCache = True,
+    host_blocks: of.HostBlocks = 0,
+    reserve: of.Reserve = 0.25,
+    max_overtakes: of.MaxOvertakes = 4,
     draft: Draft = None,
     gamma: Gamma = 4,
+    adaptive: of.Adaptive = True,
     device: Device = "cpu",
     dtype: NumberType = "float32",
     weights: WeightKind = None,
-    cache_bytes: CacheBytes = 2**28,
-    cache: CacheKind = "float",
 ) -> None:
     """Serve MODEL over HTTP as OpenAI does: /v1/completions, /v1/chat/completions."""
-    server, web_server = _modules()
+    _check_extra()
+    from ..web.access import Access, hosts_of
+    from ..web.limits import Limits
+    from ..web.uvicorn_server import WebServer, listen
+
     with one_line(BAD_REQUEST):
-        limits = server.Limits(max_body_bytes, max_prompt_tokens, max_seconds, grace_seconds)
+        limits = Limits(max_body_bytes, max_prompt_tokens, max_seconds, grace_seconds, max_connections, receive_seconds)
+        access = Access(hosts_of(host, tuple(allowed_host or ())), tuple(cors or ()), api_key)
     with one_line(NO_PORT):
-        listener = web_server.listen(host, port)
+        listener = listen(host, port)
     with listener:
         loaded, tokenizer = load_model(model, device, dtype, weights)
-        guesser = _guesser(draft, tokenizer, device, dtype)
-        with one_line(BAD_REQUEST):
-            from ..engine.engine import Engine
-            from ..serving.async_engine import AsyncEngine
-
-            memory = {"cache_bytes": cache_bytes, "cache_kind": cache}
-            engine = Engine(loaded, max_running=max_running, draft=guesser, gamma=gamma, **memory)
-            thread = AsyncEngine(engine, max_waiting, threads_of(loaded, rows=8))
+        thread = _engine(
+            loaded,
+            max_waiting,
+            max_running=max_running,
+            max_tokens_per_step=max_tokens_per_step,
+            block_size=block_size,
+            cache_bytes=cache_bytes,
+            cache_kind=cache,
+            prefix_cache=prefix_cache,
+            host_blocks=host_blocks,
+            reserve=reserve,
+            max_overtakes=max_overtakes,
+            draft=_guesser(draft, tokenizer, device, dtype),
+            gamma=gamma,
+            adaptive=adaptive,
+        )
         name = name or Path(model).resolve().name.removesuffix(".gguf")
-        app = server.build_app(thread, tokenizer, name, limits)
-        _say_where(name, host, listener.getsockname()[1])
-        web_server.WebServer(app, thread, grace_seconds).run(sockets=[listener])
+        from ..serving.app import build_app
+        from ..serving.request_log import log_requests as begin_to_log
+
+        app = build_app(thread, tokenizer, name, limits, access)
+        if log_requests:
+            begin_to_log()
+        _say_where(name, host, listener.getsockname()[1], api_key is not None)
+        WebServer(app, lambda: thread.drain(grace_seconds), limits).run(sockets=[listener])
 
 
-def _modules() -> tuple[ModuleType, ModuleType]:
-    """Return the modules of the server, or say how to install what they need."""
+def _check_extra() -> None:
+    """Say how to install what the server needs, if it is not there."""
     try:
-        from ..serving import app as server
-        from ..serving import uvicorn_server as web_server
+        from ..serving import app  # noqa: F401
+        from ..web import uvicorn_server  # noqa: F401
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("nanolm"):
             raise
@@ -110,7 +116,14 @@ def _modules() -> tuple[ModuleType, ModuleType]:
             f"nanolm: serve needs the package {error.name}, which is not installed; install it with {how}", err=True
         )
         raise typer.Exit(NO_EXTRA) from None
-    return server, web_server
+
+
+def _engine(model: "NanoLM", max_waiting: int, **options: Any) -> "AsyncEngine":
+    with one_line(BAD_REQUEST):
+        from ..engine.engine import Engine
+        from ..serving.async_engine import AsyncEngine
+
+        return AsyncEngine(Engine(model, **options), max_waiting, threads_of(model, rows=8))
 
 
 def _guesser(draft: str | None, tokenizer: "Tokenizer", device: str, dtype: str) -> "NanoLM | str | None":
@@ -118,16 +131,12 @@ def _guesser(draft: str | None, tokenizer: "Tokenizer", device: str, dtype: str)
     return draft if draft in (None, PROMPT_LOOKUP) else load_draft_model(draft, tokenizer, device, dtype)
 
 
-def _say_where(name: str, host: str, port: int) -> None:
+def _say_where(name: str, host: str, port: int, has_key: bool) -> None:
+    from ..web.access import is_loopback
+
     shown = f"[{host}]" if ":" in host else host
     typer.echo(f"nanolm: {name} is served at http://{shown}:{port}/v1 until Ctrl-C", err=True)
-    if not _is_loopback(host):
-        warning = f"{host} may be reached from other machines, and whoever reaches it is served without a password"
+    if not is_loopback(host):
+        who = "without encryption" if has_key else "without a password; --api-key asks for one"
+        warning = f"{host} may be reached from other machines, and whoever reaches it is served {who}"
         typer.echo(f"nanolm: warning: {warning}", err=True)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ..cache.kinds import CacheKind
+from ..grammar.constraint import mask_logits
 from ..model.decoder import NanoLM
 from ..paging.blocks import BlockAllocator
 from ..paging.watched import WatchedAllocator
@@ -237,12 +238,15 @@ def needs_verification(request: Request) -> bool:
 
 
 def adjust_request(request: Request, logits: Tensor, drafted: Sequence[int], already: Sequence[int] = ()) -> Tensor:
-    """Return rows of logits, (n, V), as the request's rules change them.
+    """Return rows of logits, (n, V), as the request's grammar and then its rules change them.
 
     Args:
         drafted: the first i of them stand before row i, behind the text.
         already: tokens that stand before every row, behind the text and before `drafted`.
     """
+    if request.constraint is not None:
+        allowed = request.constraint.allowed(request.new_tokens, [*already, *drafted[: len(logits) - 1]])
+        logits = mask_logits(logits, allowed[len(already) :])
     if not request.sampling.adjusts:
         return logits
     text = [*request.tokens, *already]

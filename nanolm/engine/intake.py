@@ -7,6 +7,7 @@ from operator import index
 
 from .._require import require_count
 from ..config import ModelConfig
+from ..grammar.constraint import Grammar
 from ..model.decoder import NanoLM, check_prompts
 from ..sampling.adjust import check_vocabulary
 from ..sampling.params import SamplingParams
@@ -42,6 +43,7 @@ class Intake:
         sampling: SamplingParams | None = None,
         seed: int | None = None,
         stop: Stop = None,
+        grammar: Grammar | None = None,
     ) -> int:
         """Take a request; return its number. Nothing runs before the next `step`.
 
@@ -52,12 +54,14 @@ class Intake:
             seed: of the request's own randomness; with the same seed it writes the same text in any batch, with
                 drafts or without: that of `NanoLM.generate` with Rng(seed).
             stop: called with the new tokens so far after each; True ends the request.
+            grammar: what the answer must look like: tokens that would break it are never chosen, and it ends where
+                nothing may follow.
 
         Raises:
             ValueError: an empty prompt, a token outside the vocabulary, max_new_tokens below 1, or a text that is
                 longer than the context or than the whole pool. No other request is touched by that.
         """
-        request = self._new(prompt, max_new_tokens, sampling, stop)
+        request = self._new(prompt, max_new_tokens, sampling, stop, grammar)
         self._enter(request, seed, self.scheduler.add)
         return request.id
 
@@ -68,6 +72,7 @@ class Intake:
         sampling: SamplingParams | None = None,
         seeds: Sequence[int | None] = (None,),
         stops: Sequence[Stop] | None = None,
+        grammar: Grammar | None = None,
     ) -> list[int]:
         """Take several requests of one prompt, one a seed; return their numbers. The prompt runs once.
 
@@ -83,7 +88,7 @@ class Intake:
         stops = [None] * len(seeds) if stops is None else stops
         if not seeds or len(stops) != len(seeds):
             raise ValueError(f"seeds has {len(seeds)} entries and stops {len(stops)}; give one of each a request")
-        first, *others = [self._new(prompt, max_new_tokens, sampling, stop) for stop in stops]
+        first, *others = [self._new(prompt, max_new_tokens, sampling, stop, grammar) for stop in stops]
         for seed in seeds:
             Rng(seed)  # what it refuses, before anybody is taken
         self._enter(first, seeds[0], self.scheduler.add)
@@ -119,6 +124,7 @@ class Intake:
         max_new_tokens: int,
         sampling: SamplingParams | None,
         stop: Stop,
+        grammar: Grammar | None,
     ) -> Request:
         require_count(1, max_new_tokens=max_new_tokens)
         tokens = _token_ids(prompt)
@@ -131,7 +137,7 @@ class Intake:
         sampling = sampling or SamplingParams(temperature=0.0)
         ends = sampling.ends(self.model.config.eos_token_ids)
         check_vocabulary(sampling, self.model.config.vocab_size, ends)
-        return Request(tokens, len(tokens), max_new_tokens, sampling, ends, stop)
+        return Request(tokens, len(tokens), max_new_tokens, sampling, ends, stop, grammar)
 
     def _enter(self, request: Request, seed: int | None, schedule: Callable[[Request], None]) -> None:
         """Number a request and give it what is the engine's to give, if the scheduler takes it."""

@@ -10,6 +10,7 @@ from .metrics import RequestMetrics
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from ..grammar.constraint import Constraint, Grammar
     from ..sampling.logprobs import TokenLogprob
     from ..sampling.params import SamplingParams
     from ..sampling.rng import Rng
@@ -21,8 +22,8 @@ TO_DRAFT = -1
 # Given by the engine, before it runs the request; whoever only schedules has no use for it.
 _LATER: Any = None
 
-# Why a request has ended: an end token or its own stop condition; max_new_tokens; somebody called it off; its logits
-# were NaN or infinite.
+# Why a request has ended: an end token, its own stop condition, or a grammar after which nothing may follow;
+# max_new_tokens; somebody called it off; its logits were NaN or infinite.
 FINISH_REASONS = ("stop", "length", "abort", "error")
 
 
@@ -37,6 +38,8 @@ class Request:
         sampling: how tokens are chosen.
         end_tokens: ids that end it; the end token is part of the answer.
         stop: is called with all new tokens after each one; True ends the request.
+        grammar: what its answer must look like; None: anything.
+        constraint: the grammar along this answer.
         id: its number, counted up from 0 in order of arrival.
         rng: the randomness, which is the request's own; each token has numbers of its own in it, `n_drawn` says which.
         n_given: tokens that were there when it began: those of the prompt, and of a fork what its original had written.
@@ -68,6 +71,8 @@ class Request:
     sampling: "SamplingParams" = _LATER
     end_tokens: Sequence[int] = ()
     stop: Callable[[list[int]], bool] | None = None
+    grammar: "Grammar | None" = None
+    constraint: "Constraint | None" = field(init=False, default=None, repr=False)
     id: int = 0
     rng: "Rng" = _LATER
     metrics: RequestMetrics = field(default_factory=lambda: RequestMetrics(0.0))
@@ -94,10 +99,12 @@ class Request:
     def __post_init__(self) -> None:
         self.n_given = len(self.tokens)
         self.n_prompt = len(self.tokens) if self.n_prompt < 0 else self.n_prompt
+        if self.grammar is not None:
+            self.constraint = self.grammar.constraint(self.end_tokens)
 
     def twin(self, stop: Callable[[list[int]], bool] | None) -> "Request":
         """Return a request that asks for the same and is as far, with nothing computed yet, and its own `stop`."""
-        asked = (self.n_prompt, self.max_new_tokens, self.sampling, self.end_tokens, stop)
+        asked = (self.n_prompt, self.max_new_tokens, self.sampling, self.end_tokens, stop, self.grammar)
         return Request(list(self.tokens), *asked)
 
     @property
@@ -158,6 +165,8 @@ class Request:
 
     def _reason(self, token: int) -> str | None:
         if token in self.end_tokens or (self.stop is not None and self.stop(self.new_tokens)):
+            return "stop"
+        if self.constraint is not None and self.constraint.is_whole(self.new_tokens):
             return "stop"
         return "length" if not self.n_left else None
 

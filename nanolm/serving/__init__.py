@@ -6,91 +6,67 @@ from .._lazy import lazy
 
 # Written by `course build` from the files' own definitions.
 _HOMES = {
+    "answers": [
+        "Answer",
+        "Answers",
+        "Stop",
+    ],
     "app": [
-        "Api",
-        "Limits",
         "build_app",
     ],
     "async_engine": [
         "AsyncEngine",
-        "log",
     ],
-    "choices": [
-        "Choices",
+    "call_reader": [
+        "CallReader",
     ],
-    "disconnect": [
-        "EventStream",
-        "T",
-        "unless_gone",
+    "endpoints": [
+        "Api",
     ],
-    "openai_request": [
-        "Body",
-        "ChatBody",
-        "CompletionBody",
-        "MAX_CHOICES",
-        "MAX_SEED",
-        "MAX_STOPS",
-        "MAX_STOP_LENGTH",
-        "Message",
-        "Refusal",
-        "Request",
-        "StreamOptions",
-        "TextPart",
-        "parse",
+    "events": [
+        "events_of",
     ],
-    "openai_response": [
-        "AnswerFormat",
-        "DONE",
-        "event",
-        "model_list",
-        "usage",
+    "gauges": [
+        "gauges_of",
     ],
-    "prometheus": [
-        "PrometheusCounters",
+    "grammars": [
+        "Grammars",
+    ],
+    "metrics": [
+        "CONTENT_TYPE",
+        "ServerMetrics",
+    ],
+    "prompt_pool": [
+        "PromptPool",
     ],
     "request_group": [
         "Busy",
         "NotServing",
         "RequestGroup",
     ],
-    "uvicorn_server": [
-        "WebServer",
-        "listen",
+    "request_log": [
+        "RequestRecord",
+        "log_requests",
     ],
 }
 __getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
-    from .app import Api as Api
-    from .app import Limits as Limits
+    from .answers import Answer as Answer
+    from .answers import Answers as Answers
+    from .answers import Stop as Stop
     from .app import build_app as build_app
     from .async_engine import AsyncEngine as AsyncEngine
-    from .async_engine import log as log
-    from .choices import Choices as Choices
-    from .disconnect import EventStream as EventStream
-    from .disconnect import T as T
-    from .disconnect import unless_gone as unless_gone
-    from .openai_request import Body as Body
-    from .openai_request import ChatBody as ChatBody
-    from .openai_request import CompletionBody as CompletionBody
-    from .openai_request import MAX_CHOICES as MAX_CHOICES
-    from .openai_request import MAX_SEED as MAX_SEED
-    from .openai_request import MAX_STOPS as MAX_STOPS
-    from .openai_request import MAX_STOP_LENGTH as MAX_STOP_LENGTH
-    from .openai_request import Message as Message
-    from .openai_request import Refusal as Refusal
-    from .openai_request import Request as Request
-    from .openai_request import StreamOptions as StreamOptions
-    from .openai_request import TextPart as TextPart
-    from .openai_request import parse as parse
-    from .openai_response import AnswerFormat as AnswerFormat
-    from .openai_response import DONE as DONE
-    from .openai_response import event as event
-    from .openai_response import model_list as model_list
-    from .openai_response import usage as usage
-    from .prometheus import PrometheusCounters as PrometheusCounters
+    from .call_reader import CallReader as CallReader
+    from .endpoints import Api as Api
+    from .events import events_of as events_of
+    from .gauges import gauges_of as gauges_of
+    from .grammars import Grammars as Grammars
+    from .metrics import CONTENT_TYPE as CONTENT_TYPE
+    from .metrics import ServerMetrics as ServerMetrics
+    from .prompt_pool import PromptPool as PromptPool
     from .request_group import Busy as Busy
     from .request_group import NotServing as NotServing
     from .request_group import RequestGroup as RequestGroup
-    from .uvicorn_server import WebServer as WebServer
-    from .uvicorn_server import listen as listen
+    from .request_log import RequestRecord as RequestRecord
+    from .request_log import log_requests as log_requests

@@ -12,15 +12,17 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from ..engine.engine import Engine
 from ..engine.request import Output
 from ..machine.threads import Threads
-from .prometheus import PrometheusCounters
+from .gauges import gauges_of
+from .metrics import ServerMetrics
 from .request_group import Busy, NotServing, RequestGroup
 
-log = logging.getLogger("nanolm")
+_log = logging.getLogger("nanolm")
 
 
 class AsyncEngine:
@@ -32,12 +34,12 @@ class AsyncEngine:
         threads: chooses, in the engine's thread and while it has nothing to do, how many threads a pass gets.
 
     Attributes:
-        counters: what has been served.
+        metrics: what has been served.
         state: "new", "serving", "draining" or "broken"; "closed" in the end.
     """
 
     def __init__(self, engine: Engine, max_waiting: int = 64, threads: Threads | None = None) -> None:
-        self.engine, self.counters, self.state = engine, PrometheusCounters(), "new"
+        self.engine, self.metrics, self.state = engine, ServerMetrics(self.gauges), "new"
         self.threads = threads
         self.max_open = engine.scheduler.max_running + max_waiting
         self._open: set[RequestGroup] = set()
@@ -54,20 +56,9 @@ class AsyncEngine:
 
     def gauges(self) -> dict[str, float]:
         """Return numbers that hold for this moment, by name. Each is one look: the thread goes on meanwhile."""
-        scheduler, control = self.engine.scheduler, self.engine.runner.control
-        found: dict[str, float] = {
-            "open_requests": self.n_open,
-            "running_requests": len(scheduler.running),
-            "waiting_requests": len(scheduler.waiting),
-            "blocks": scheduler.allocator.n_blocks,
-            "blocks_used": scheduler.allocator.n_used,
-        }
-        if (prefix := scheduler.prefix) is not None:
-            found |= {"blocks_evictable": prefix.n_evictable, "prefix_hit_rate": prefix.statistics.hit_rate}
+        found = {"open_requests": self.n_open, **gauges_of(self.engine)}
         if self.threads and self.threads.choice:
             found["threads"] = self.threads.choice.threads
-        if control is not None:
-            found |= {"speculating": int(control.is_on), "speculation_gain": control.gain}
         return found
 
     # --- the loop's side ---------------------------------------------------------------------------------------------
@@ -88,10 +79,12 @@ class AsyncEngine:
         Raises:
             Busy: there is no place for so many.
             NotServing: no requests are taken.
-            ValueError: what `add_request` refuses.
+            ValueError: what `add_request` refuses; more requests than there will ever be places for.
         """
         if self.state != "serving":
             raise NotServing(f"the server is {self.state}")
+        if len(requests) > self.max_open:
+            raise ValueError(f"n makes {len(requests)} requests; at most {self.max_open} may run or wait")
         if self.n_open + len(requests) > self.max_open:
             raise Busy(f"{self.n_open} requests run or wait; at most {self.max_open} may")
         group = RequestGroup(requests)
@@ -165,7 +158,7 @@ class AsyncEngine:
                     self._step()
             broken = False
         except BaseException:
-            log.exception("the engine's thread has ended; no request is served any more")
+            _log.exception("the engine's thread has ended; no request is served any more")
         finally:
             self._post(self._on_end, broken)
 
@@ -183,10 +176,10 @@ class AsyncEngine:
         try:
             outputs = self.engine.step()
         except Exception as error:
-            log.exception("a pass failed")
+            _log.exception("a pass failed")
             outputs = self._give_up(f"a pass failed with {type(error).__name__}; the server's log says more")
         else:
-            self.counters.count_step(self.engine.records)
+            self.metrics.count_step(self.engine.records)
         self._report(outputs)
 
     def _give_up(self, why: str) -> list[Output]:
@@ -216,13 +209,13 @@ class AsyncEngine:
 
     def _take(self, group: RequestGroup) -> None:
         """Hand a group's requests to the engine; answers to one prompt run it once."""
-        own = [{name: each.get(name) for name in ("seed", "stop")} for each in group.requests]
-        common = [{name: each[name] for name in each if name not in ("seed", "stop")} for each in group.requests]
-        if len(common) > 1 and all(each == common[0] for each in common):
-            seeds, stops = ([each[name] for each in own] for name in ("seed", "stop"))
-            return group.ids.extend(self.engine.add_group(**common[0], seeds=seeds, stops=stops))
-        for arguments in group.requests:
-            group.ids.append(self.engine.add_request(**arguments))
+        for common, several in groupby(group.requests, _without_own):
+            own = [(each.get("seed"), each.get("stop")) for each in several]
+            if len(own) > 1:
+                seeds, stops = zip(*own, strict=True)
+                group.ids.extend(self.engine.add_group(**common, seeds=seeds, stops=stops))
+            else:
+                group.ids.append(self.engine.add_request(**common, seed=own[0][0], stop=own[0][1]))
 
     def _abort(self, group: RequestGroup, why: str | None) -> None:
         going = [i for i in group.ids if i in self._where]
@@ -236,7 +229,7 @@ class AsyncEngine:
         addressed = [(*self._where[output.id], output) for output in outputs]
         for output in outputs:
             if output.finish_reason is not None:
-                self.counters.count_end(output)
+                self.metrics.count_end(output)
                 del self._where[output.id]
         self._post(self._deliver, addressed)
 
@@ -247,3 +240,8 @@ class AsyncEngine:
         """Let the loop call something, unless there is no loop any more."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback, *arguments)
+
+
+def _without_own(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What a request has in common with other answers to its prompt."""
+    return {name: value for name, value in request.items() if name not in ("seed", "stop")}

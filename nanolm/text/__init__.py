@@ -6,6 +6,10 @@ from .._lazy import lazy
 
 # Written by `course build` from the files' own definitions.
 _HOMES = {
+    "bounded_jinja": [
+        "BoundedEnvironment",
+        "Clock",
+    ],
     "chat": [
         "CHATML_MARKERS",
         "ChatML",
@@ -25,13 +29,22 @@ _HOMES = {
         "Message",
         "RenderedChat",
     ],
+    "token_bytes": [
+        "bytes_of",
+    ],
     "tokenizer": [
         "Tokenizer",
+    ],
+    "tool_calls": [
+        "ToolCallFormat",
+        "tool_call_format",
     ],
 }
 __getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
+    from .bounded_jinja import BoundedEnvironment as BoundedEnvironment
+    from .bounded_jinja import Clock as Clock
     from .chat import CHATML_MARKERS as CHATML_MARKERS
     from .chat import ChatML as ChatML
     from .chat import ChatTemplate as ChatTemplate
@@ -45,4 +58,7 @@ if TYPE_CHECKING:
     from .detokenizer import after_start as after_start
     from .rendered_chat import Message as Message
     from .rendered_chat import RenderedChat as RenderedChat
+    from .token_bytes import bytes_of as bytes_of
     from .tokenizer import Tokenizer as Tokenizer
+    from .tool_calls import ToolCallFormat as ToolCallFormat
+    from .tool_calls import tool_call_format as tool_call_format

@@ -6,9 +6,10 @@ template, and a model read under another one's answers badly without any error. 
 plain text, for the shipped models.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from ..config import ModelConfig
 from .detokenizer import after_start
@@ -113,7 +114,13 @@ def last_tokens(tokenizer: Tokenizer) -> tuple[int, ...]:
     return (*template.end_tokens(tokenizer), *holding)
 
 
-def chat_prompt(messages: Sequence[Message], tokenizer: Tokenizer, config: ModelConfig | None = None) -> list[int]:
+def chat_prompt(
+    messages: Sequence[Message],
+    tokenizer: Tokenizer,
+    config: ModelConfig | None = None,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    more: Sequence[Mapping[str, Any]] = (),
+) -> list[int]:
     """Return the token ids of a conversation, up to where the model's answer begins.
 
     Args:
@@ -121,22 +128,32 @@ def chat_prompt(messages: Sequence[Message], tokenizer: Tokenizer, config: Model
         tokenizer: the model's own; it tells which template the model knows.
         config: the model's: the prompt is then whole, its start token where the model has one. A template in Jinja
             says itself where that is, so it is as transformers' `apply_chat_template` makes it, with or without.
+        tools: what the model may call, as transformers hands it to templates; messages may be those of tools then.
+        more: what each message has beside role and content, as the calls of an assistant.
 
     Raises:
-        ValueError: no messages, an unknown role, or a last message that is not the user's; a template that refuses.
+        ValueError: no messages, an unknown role, or a last message that is not the user's; a template that refuses, or
+            that knows no tools where some are given.
     """
-    check_messages(messages)
+    check_messages(messages, with_tools=tools is not None)
     template = chat_template(tokenizer)
+    if isinstance(template, RenderedChat):
+        if tools is not None and "tools" not in template.variables:
+            raise ValueError("the model's chat template knows no tools")
+        return template.prompt(messages, tokenizer, tools, more)
+    if tools is not None:
+        raise ValueError("the model has no chat template that knows tools")
     ids = template.prompt(messages, tokenizer)
-    return ids if config is None or isinstance(template, RenderedChat) else after_start(ids, config)
+    return ids if config is None else after_start(ids, config)
 
 
-def check_messages(messages: Sequence[Message]) -> None:
-    """Raise ValueError unless there are messages, their roles are known, and the user's comes last."""
+def check_messages(messages: Sequence[Message], with_tools: bool = False) -> None:
+    """Raise ValueError unless there are messages, their roles are known, and the user's (or a tool's) comes last."""
+    roles, last = (ROLES, ("user",)) if not with_tools else ((*ROLES, "tool"), ("user", "tool"))
     if not messages:
         raise ValueError("messages is empty; it must hold at least one message of the user")
     for role, _ in messages:
-        if role not in ROLES:
-            raise ValueError(f"role is {role!r}; it must be one of {', '.join(ROLES)}")
-    if messages[-1][0] != "user":
+        if role not in roles:
+            raise ValueError(f"role is {role!r}; it must be one of {', '.join(roles)}")
+    if messages[-1][0] not in last:
         raise ValueError(f"messages end with one of the {messages[-1][0]}; the last must be the user's")

@@ -9,19 +9,21 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import zip_longest
 from typing import Any, NoReturn
 
 import jinja2
-from jinja2 import nodes
+from jinja2 import meta, nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from .bounded_jinja import BoundedEnvironment, Clock
 from .tokenizer import Tokenizer
 
 Message = tuple[str, str]  # (role, content)
 _LONGEST = 1 << 22  # characters that a template may make of a conversation
+_SECONDS = 1.0  # for that; the slowest of real templates takes milliseconds
 
 
 class RenderedChat:
@@ -42,25 +44,39 @@ class RenderedChat:
     stops: tuple[str, ...] = ()
 
     def __init__(self, source: str, special: Mapping[str, str]) -> None:
-        self.source, self.special = source, dict(special)
+        self.source, self.special, self._clock = source, dict(special), Clock()
 
-    def prompt(self, messages: Sequence[Message], tokenizer: Tokenizer) -> list[int]:
+    @cached_property
+    def variables(self) -> set[str]:
+        """What the template asks for, such as "messages" and "tools"."""
+        return meta.find_undeclared_variables(self._environment.parse(self.source))
+
+    def prompt(
+        self,
+        messages: Sequence[Message],
+        tokenizer: Tokenizer,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        more: Sequence[Mapping[str, Any]] = (),
+    ) -> list[int]:
         """Return the tokens of a conversation up to where the answer begins, a start token included if it has one.
+
+        Args:
+            tools: what the model may call, as transformers hands it to templates.
+            more: what each message has beside role and content, as the calls of an assistant.
 
         Raises:
             ValueError: the template cannot be read, refuses the conversation or fails.
         """
         nonce, special = secrets.token_hex(8), tokenizer.special_texts
         others = [text for text in tokenizer.added_texts if text in self.source and text not in special]
+        mark = partial(_marked, nonce=nonce)
         written = []
-        for role, content in messages:
-            spelled = sorted(special if role == "assistant" else [*special, *others], key=len, reverse=True)
-            if spelled:
-                content = re.sub(
-                    "|".join(map(re.escape, spelled)), lambda found: f"{nonce}:{found[0]};{nonce}", content
-                )
-            written.append({"role": "system" if role == "developer" else role, "content": content})
-        first, *rest = re.split(f"{nonce}:(.+?);{nonce}", self.render(written), flags=re.DOTALL)
+        for (role, content), extra in zip_longest(messages, more, fillvalue={}):
+            spelled = special if role == "assistant" else [*special, *others]
+            message = {"role": "system" if role == "developer" else role, "content": content, **extra}
+            written.append({**mark(message, spelled=spelled), "role": message["role"]})
+        tools = None if tools is None else mark(list(tools), spelled=[*special, *others])
+        first, *rest = re.split(f"{nonce}:(.+?);{nonce}", self.render(written, tools=tools), flags=re.DOTALL)
         ids = tokenizer.encode(first)
         for spelled_out, text in zip(rest[::2], rest[1::2], strict=True):
             ids += _as_text(spelled_out, tokenizer)
@@ -79,20 +95,26 @@ class RenderedChat:
         end = tokenizer.inner.token_to_id(max(found, key=len)) if found else None
         return () if end is None else (end,)
 
-    def render(self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool = True) -> str:
+    def render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        add_generation_prompt: bool = True,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+    ) -> str:
         """Return the text that the template makes of messages with role and content.
 
         Raises:
-            ValueError: as `prompt`.
+            ValueError: as `prompt`; it takes longer than a second.
         """
         try:
-            text = self._template.render(
-                **self.special,
-                messages=messages,
-                tools=None,
-                documents=None,
-                add_generation_prompt=add_generation_prompt,
-            )
+            with self._clock.started(_SECONDS):
+                text = self._template.render(
+                    **self.special,
+                    messages=messages,
+                    tools=tools,
+                    documents=None,
+                    add_generation_prompt=add_generation_prompt,
+                )
         except Exception as error:  # whatever the template's own program does
             raise ValueError(f"the model's chat template does not take this conversation: {error}") from error
         if len(text) > _LONGEST:
@@ -101,11 +123,26 @@ class RenderedChat:
 
     @cached_property
     def _template(self) -> jinja2.Template:
-        extensions = [loopcontrols, _Generation]
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)
+        return self._environment.from_string(self.source)
+
+    @cached_property
+    def _environment(self) -> BoundedEnvironment:
+        environment = BoundedEnvironment(
+            self._clock, _LONGEST, trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, _Generation]
+        )
         environment.filters["tojson"] = _tojson
         environment.globals |= {"raise_exception": _raise, "strftime_now": lambda form: datetime.now().strftime(form)}
-        return environment.from_string(self.source)
+        return environment
+
+
+def _marked(value: Any, nonce: str, spelled: Sequence[str]) -> Any:
+    """A value from a stranger, with marks around all that is spelled as a token in its texts."""
+    if isinstance(value, str):
+        pattern = "|".join(map(re.escape, sorted(spelled, key=len, reverse=True)))
+        return re.sub(pattern, lambda found: f"{nonce}:{found[0]};{nonce}", value) if spelled else value
+    if isinstance(value, Mapping):
+        return {_marked(key, nonce, spelled): _marked(each, nonce, spelled) for key, each in value.items()}
+    return [_marked(each, nonce, spelled) for each in value] if isinstance(value, list) else value
 
 
 def _as_text(token: str, tokenizer: Tokenizer) -> list[int]:

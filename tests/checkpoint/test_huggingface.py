@@ -313,7 +313,7 @@ def test_a_missing_file_is_named(tmp_path, file):
 def test_an_unknown_name_is_refused_with_the_shipped_ones(monkeypatch, tmp_path):
     for name in ("draft", "target"):
         saved(tmp_path / name)
-    monkeypatch.setattr("nanolm.checkpoint.huggingface.SHIPPED", tmp_path)
+    monkeypatch.setattr("nanolm.checkpoint.loading.SHIPPED", tmp_path)
     with pytest.raises(FileNotFoundError, match=r"no model 'targett': .* one of \['draft', 'target'\]"):
         load("targett")
     assert load("target")[0].config == tiny_config(vocab_size=290)

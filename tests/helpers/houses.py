@@ -110,14 +110,15 @@ NANOLM = House(
     rooms=(
         *("_require", "_lazy", "_files"),
         *("rope_scaling", "hf_config", "budget", "config", "batch_invariant"),
-        *("kernels", "sampling", "text"),
+        *("kernels", "sampling", "text", "grammar"),
         *("quantization", "attention"),
         *("paging", "cache", "window"),
         "varlen",
         *("layers", "model", "mla"),
         *("checkpoint", "machine", "speculative"),
         "engine",
-        *("workload", "serving", "cli"),
+        "workload",
+        *("openai_api", "web", "serving", "cli"),
         "__main__",
     ),
     longer={
@@ -156,7 +157,7 @@ TRAINING = House(
 BENCHMARKS = House(
     "benchmarks",
     rooms=(
-        *("tools", "kernel_cases", "kernels", "against", "decode", "speculation", "serving", "load"),
+        *("tools", "kernel_cases", "kernels", "against", "decode", "speculation", "serving", "load", "http"),
         *("quantized_decode", "quantized_linear", "quantization_quality", "prediction", "cuda_graphs"),
     ),
     knows=("nanolm", "course", "training"),

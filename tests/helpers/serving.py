@@ -15,8 +15,9 @@ from tiny_models import tiny_model
 
 from nanolm.engine import Engine
 from nanolm.model import NanoLM
-from nanolm.serving import AsyncEngine, Limits, build_app
+from nanolm.serving import AsyncEngine, build_app
 from nanolm.text import Tokenizer
+from nanolm.web import Access, Limits
 
 ALPHABET = "abcdefghijklmnop é€😀qrstuvwxyz"
 PATIENCE_SECONDS = 20  # far beyond what anything here takes: a test that waits in vain must end
@@ -92,12 +93,13 @@ async def serving(
     limits: Limits | None = None,
     max_waiting: int = 64,
     tokenizer: Tokenizer | None = None,
+    access: Access | None = None,
     **engine_options: Any,
 ) -> AsyncIterator[Served]:
     """A server in this event loop, without a network; it leaves nothing behind."""
     engine = Engine(model or successor_model(ALPHABET), **{"n_blocks": 64, **engine_options})
     thread = AsyncEngine(engine, max_waiting)
-    app = build_app(thread, tokenizer or byte_tokenizer(), "tiny", limits or Limits(grace_seconds=0))
+    app = build_app(thread, tokenizer or byte_tokenizer(), "tiny", limits or Limits(grace_seconds=0), access)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with (
         app.router.lifespan_context(app),

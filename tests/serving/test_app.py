@@ -21,7 +21,7 @@ from serving import (
 )
 from successor_model import byte_tokenizer, chatml_tokenizer, successor_model
 
-from nanolm.serving import Limits
+from nanolm.web import Limits
 
 # What the model of ALPHABET writes after "a": 15 bytes to "p", a space, 2 + 3 + 4 bytes, 10 to "z", the end token.
 AFTER_A = ALPHABET[1:]
@@ -47,6 +47,15 @@ def answer_to(*arguments, chat=False, **fields):
     return serve(scenario)
 
 
+def usage(n_prompt, n_new, n_cached=0):
+    return {
+        "prompt_tokens": n_prompt,
+        "completion_tokens": n_new,
+        "total_tokens": n_prompt + n_new,
+        "prompt_tokens_details": {"cached_tokens": n_cached},
+    }
+
+
 # --- Answers -----------------------------------------------------------------------------------------------------
 
 
@@ -54,7 +63,7 @@ def test_a_completion_is_the_model_s_text_and_ends_with_the_end_token():
     body = answer_to("a", max_tokens=100).json()
     assert body["object"] == "text_completion" and body["id"].startswith("cmpl-") and body["model"] == "tiny"
     assert body["choices"] == [{"index": 0, "text": AFTER_A, "logprobs": None, "finish_reason": "stop"}]
-    assert body["usage"] == {"prompt_tokens": 1, "completion_tokens": N_AFTER_A, "total_tokens": N_AFTER_A + 1}
+    assert body["usage"] == usage(1, N_AFTER_A)
 
 
 def test_a_completion_has_16_tokens_unless_said_otherwise():
@@ -75,7 +84,7 @@ def test_a_chat_answers_on_the_question_s_line_without_the_space_that_parts_them
     choice = body["choices"][0]
     assert choice["message"] == {"role": "assistant", "content": "42."} and choice["finish_reason"] == "stop"
     # " 42.\n": the end of the line is a token that was written.
-    assert body["usage"] == {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
+    assert body["usage"] == usage(3, 5)
 
 
 # A model of chats: it answers a line break with "Hi" and the marker <|im_end|>, 258, which is no end token of its own.
@@ -93,11 +102,13 @@ def test_a_chat_model_s_answer_ends_with_its_end_marker(stream):
     if stream:
         events = events_of(answer)
         assert text_of(events) == "Hi" and events[-2]["choices"][0]["finish_reason"] == "stop"
-        usage = events[-1]["usage"]
+        counted = events[-1]["usage"]
     else:
-        choice, usage = answer.json()["choices"][0], answer.json()["usage"]
+        choice, counted = answer.json()["choices"][0], answer.json()["usage"]
         assert (choice["message"]["content"], choice["finish_reason"]) == ("Hi", "stop")
-    assert usage["completion_tokens"] == 3, "two letters and the marker; a fourth: the marker has not ended the answer"
+    assert counted["completion_tokens"] == 3, (
+        "two letters and the marker; a fourth: the marker has not ended the answer"
+    )
 
 
 def test_a_line_break_does_not_end_a_chat_model_s_answer():
@@ -166,7 +177,7 @@ def test_n_answers_are_n_choices_and_the_prompt_counts_once():
     body = answer_to("a", max_tokens=3, n=3).json()
     assert [choice["index"] for choice in body["choices"]] == [0, 1, 2]
     assert {choice["text"] for choice in body["choices"]} == {"bcd"}
-    assert body["usage"] == {"prompt_tokens": 1, "completion_tokens": 9, "total_tokens": 10}
+    assert body["usage"] == usage(1, 9)
 
 
 def test_a_seed_repeats_all_n_answers_and_they_differ_among_themselves():
@@ -195,13 +206,14 @@ def test_top_k_and_top_p_reach_the_engine(narrow):
 def test_models_health_and_metrics_answer():
     async def scenario(served):
         await served.complete("a", max_tokens=2)
-        return [await served.client.get(path) for path in ("/v1/models", "/health", "/metrics")]
+        return [await served.client.get(path) for path in ("/v1/models", "/health", "/ready", "/metrics")]
 
-    models, health, metrics = serve(scenario)
+    models, health, ready, metrics = serve(scenario)
     assert [model["id"] for model in models.json()["data"]] == ["tiny"]
     assert health.status_code == 200 and health.json() == {"status": "serving"}
+    assert ready.status_code == 200 and ready.json() == {"status": "serving"}
     assert metrics.headers["content-type"].startswith("text/plain")
-    assert "nanolm_new_tokens_total 2\n" in metrics.text
+    assert "nanolm_new_tokens_total 2.0\n" in metrics.text
 
 
 # --- Stop strings ------------------------------------------------------------------------------------------------
@@ -230,12 +242,13 @@ def test_stop_strings_end_the_text_and_are_never_part_of_it(stop, text, stream):
 
 def test_no_pass_is_run_after_a_stop_string():
     async def scenario(served):
-        usage = (await served.complete("a", max_tokens=100, stop="efg")).json()["usage"]
-        return usage, served.thread.counters
+        counted = (await served.complete("a", max_tokens=100, stop="efg")).json()["usage"]
+        return counted, served.thread.metrics
 
-    usage, counters = serve(scenario)
+    counted, metrics = serve(scenario)
     # b c d e f g are six tokens, one a pass.
-    assert usage["completion_tokens"] == 6 == counters.n_steps and counters.n_ended["stop"] == 1
+    assert counted["completion_tokens"] == 6 == metrics.value("steps_total")
+    assert metrics.value("requests_total", reason="stop") == 1
 
 
 def test_the_beginning_of_a_stop_string_is_shown_when_the_answer_ends_with_it():
@@ -270,7 +283,7 @@ def test_a_streamed_chat_begins_with_the_role():
 def test_a_stream_ends_with_usage_where_that_is_asked_for():
     events = events_of(answer_to("a", max_tokens=3, stream=True, stream_options={"include_usage": True}))
     assert events[-1]["choices"] == [] and all(event["usage"] is None for event in events[:-1])
-    assert events[-1]["usage"] == {"prompt_tokens": 1, "completion_tokens": 3, "total_tokens": 4}
+    assert events[-1]["usage"] == usage(1, 3)
 
 
 def test_n_streamed_answers_are_told_apart_by_their_index():
@@ -311,12 +324,12 @@ def assert_refused(answer, status, said, param=None, code=None):
         ({"temperature": 2.1}, "temperature is 2.1; it must be a number from 0 (greedy) to 2", "temperature"),
         ({"temperature": "hot"}, "temperature is 'hot'", "temperature"),
         ({"top_p": 0}, "top_p is 0; it must be a number above 0 and at most 1", "top_p"),
-        ({"top_k": 0}, "top_k is 0; it must be a whole number, 1 or more", "top_k"),
+        ({"top_k": -2}, "top_k is -2; it must be a whole number, 1 or more", "top_k"),
         ({"max_tokens": 0}, "max_tokens is 0", "max_tokens"),
         ({"max_tokens": True}, "max_tokens is True", "max_tokens"),
         ({"max_tokens": 1.5}, "max_tokens is 1.5", "max_tokens"),
         ({"n": 9}, "n is 9; it must be a whole number from 1 to 8", "n"),
-        ({"seed": -1}, "seed is -1", "seed"),
+        ({"seed": -2}, "seed is -2", "seed"),
         ({"seed": 2**63}, "seed is 9223372036854775808", "seed"),
         (
             {"stop": ["a", "b", "c", "d", "e"]},
@@ -329,7 +342,11 @@ def assert_refused(answer, status, said, param=None, code=None):
         ({"stop": "x" * 501}, "it must be a string, or up to 4, each of 1 to 500 characters", "stop"),
         ({"stream": "yes"}, "stream is 'yes'", "stream"),
         ({"stream_options": {"include_usage": True}}, "stream_options is given without stream", "stream_options"),
-        ({"prompt": ["a", "b"]}, "prompt is ['a', 'b']; it must be one string, or one list of token ids", "prompt"),
+        (
+            {"prompt": ["a", 5]},
+            "prompt is ['a', 5]; it must be a string, a list of token ids, or a list of 1 to",
+            "prompt",
+        ),
         ({"prompt": None}, "prompt is None", "prompt"),
         ({"prompt": 5}, "prompt is 5", "prompt"),
         ({"prompt": []}, "prompt 0 is empty", "prompt"),
@@ -345,7 +362,7 @@ def test_a_wrong_parameter_is_refused_with_its_value_and_what_is_allowed(fields,
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("logprobs", 0), ("logprobs", 3), ("echo", True), ("best_of", 2), ("suffix", "x"), ("presence_penalty", 0.5)],
+    [("best_of", 2), ("suffix", "x"), ("use_beam_search", True), ("repeat_penalty", 1.1), ("bad_words", ["a"])],
 )
 def test_what_is_not_done_here_is_refused_and_not_ignored(name, value):
     said = f"{name} is {value!r}; this server does not do {name}"
@@ -369,7 +386,7 @@ def test_a_conversation_that_is_none_is_refused(messages):
 
 def test_two_names_for_one_limit_are_refused():
     answer = answer_to("a", chat=True, max_tokens=3, max_completion_tokens=3)
-    assert_refused(answer, 400, "max_tokens and max_completion_tokens are both given")
+    assert_refused(answer, 400, "max_tokens and max_completion_tokens are both given", "max_tokens")
 
 
 def test_a_missing_parameter_is_named():
@@ -478,7 +495,8 @@ def test_a_body_that_never_comes_is_given_up():
 
         return await served.client.post("/v1/completions", content=chunks())
 
-    assert_refused(serve(scenario, limits=Limits(max_seconds=0.05)), 408, "the body did not come within 0.05 seconds")
+    said = "the body did not come within 0.05 seconds"
+    assert_refused(serve(scenario, limits=Limits(receive_seconds=0.05)), 408, said, code="body_too_slow")
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
@@ -521,15 +539,17 @@ def test_while_shutting_down_newcomers_get_503_and_the_others_their_answers():
         await gate.reached()
         draining = asyncio.create_task(served.thread.drain(10))
         await asyncio.sleep(0)
-        refused, health = await served.complete("a"), await served.client.get("/health")
+        refused = await served.complete("a")
+        health, ready = [await served.client.get(path) for path in ("/health", "/ready")]
         gate.open()
         await draining
-        return refused, health, await first
+        return refused, health, ready, await first
 
-    refused, health, first = serve(scenario)
+    refused, health, ready, first = serve(scenario)
     assert_refused(refused, 503, "the server is draining", code="not_serving")
     assert refused.headers["retry-after"] == "10"
-    assert health.status_code == 503 and health.json() == {"status": "draining"}
+    assert ready.status_code == 503 and ready.json() == {"status": "draining"}
+    assert health.status_code == 200, "it lives, and nobody need start it anew"
     assert first.json()["choices"][0]["text"] == "bcd"
 
 
@@ -563,14 +583,13 @@ def test_a_client_that_goes_away_ends_its_requests(stream):
         body = {"model": "tiny", "prompt": [5], "max_tokens": 2000, "temperature": 1, "n": 2, "stream": stream}
         client = AsgiClient(served.app, "/v1/completions", body)
         asking = asyncio.create_task(client.ask())
-        await until(lambda: served.thread.counters.n_steps > 3)
+        await until(lambda: served.thread.metrics.value("steps_total") > 3)
         client.gone.set()
         await asking
         await until(lambda: not served.thread.n_open)
         assert_nothing_left(served.engine)
-        ended = served.thread.counters.n_ended
-        assert ended["abort"] == 2, "both answers are called off"
-        assert served.thread.counters.n_new_tokens < 4000
+        assert served.thread.metrics.value("requests_total", reason="abort") == 2, "both answers are called off"
+        assert served.thread.metrics.value("new_tokens_total") < 4000
         return client
 
     client = serve(scenario, random_model(eos_token_ids=(), max_positions=2048), n_blocks=300)
@@ -597,7 +616,7 @@ def test_a_client_that_goes_away_while_it_waits_in_the_queue_leaves_it():
 
 
 def test_a_client_that_stops_reading_is_given_up(monkeypatch):
-    monkeypatch.setattr("nanolm.serving.disconnect._LAST_WORDS_SECONDS", 0.1)
+    monkeypatch.setattr("nanolm.web.disconnect._LAST_WORDS_SECONDS", 0.1)
 
     async def scenario(served):
         body = {"model": "tiny", "prompt": "a", "max_tokens": 30, "stream": True}

@@ -136,7 +136,7 @@ def test_a_sender_who_is_cancelled_before_the_engine_answers_leaves_nothing():
             await asyncio.gather(sender, return_exceptions=True)
             gate.open()
             await until(lambda: not thread.n_open)
-            assert thread.counters.n_ended["abort"] == 1, "it ran to its end for nobody"
+            assert thread.metrics.value("requests_total", reason="abort") == 1, "it ran to its end for nobody"
             assert_nothing_left(thread.engine)
 
     asyncio.run(scenario())
@@ -181,7 +181,7 @@ def test_a_pass_that_fails_ends_those_who_ran_with_an_error_and_serving_goes_on(
             assert output.finish_reason == "error"
             assert output.error == "a pass failed with RuntimeError; the server's log says more"
             assert (await answers(second))[0] == [random_model().generate([6], 4)]
-            assert thread.state == "serving" and thread.counters.n_ended["error"] == 1
+            assert thread.state == "serving" and thread.metrics.value("requests_total", reason="error") == 1
             assert_nothing_left(thread.engine)
 
     asyncio.run(scenario())
@@ -293,11 +293,11 @@ def test_gauges_say_whether_drafting_pays_and_what_the_prefix_cache_is_worth():
         async with running(draft="prompt-lookup", adaptive=False, block_size=4) as thread:
             for _ in range(2):
                 await answers(await thread.submit([asked([5, 6, 7, 5, 6, 7, 5, 6, 7], 8)]))
-            return thread.gauges(), thread.counters.text(thread.gauges())
+            return thread.gauges(), thread.metrics.text()
 
     gauges, text = asyncio.run(scenario())
     assert gauges["speculating"] == 1 and "nanolm_speculation_gain" in text
-    assert gauges["blocks_evictable"] == gauges["blocks_used"] > 0, "all have ended: what is held can go"
+    assert gauges["blocks_evictable"] > gauges["blocks_used"] == 0, "all have ended: what is held can go"
     assert gauges["prefix_hit_rate"] == 8 / 18, "the second of two prompts of 9 tokens found two blocks of 4"
 
 
@@ -305,16 +305,17 @@ def test_counters_and_gauges_say_what_was_served():
     async def scenario():
         async with running() as thread:
             await answers(await thread.submit([asked([5, 6, 7], 4), asked([5, 6, 7], 4)]))
-            return thread.counters, thread.gauges()
+            return thread.metrics, thread.gauges()
 
-    counters, gauges = asyncio.run(scenario())
+    metrics, gauges = asyncio.run(scenario())
     # A prompt of 3 tokens, run once for both, and 3 decode passes for the tokens after the first, each of both.
-    counted = counters.n_steps, counters.n_prefill_tokens, counters.n_decode_tokens, counters.n_new_tokens
-    assert counted == (4, 3, 6, 8)
-    assert counters.n_ended["length"] == 2 and counters.n_ttft == 2 and counters.n_inter_token == 6
+    names = ("steps_total", "prefill_tokens_total", "decode_tokens_total", "new_tokens_total")
+    assert [metrics.value(name) for name in names] == [4, 3, 6, 8]
+    assert metrics.value("requests_total", reason="length") == 2
+    assert [metrics.value(f"{name}_seconds_count") for name in ("ttft", "tpot", "inter_token")] == [2, 2, 6]
     assert gauges["open_requests"] == gauges["running_requests"] == gauges["waiting_requests"] == 0
-    text = counters.text(gauges)
-    assert 'nanolm_requests_total{reason="length"} 2\n' in text and "nanolm_blocks 64\n" in text
+    text = metrics.text()
+    assert 'nanolm_requests_total{reason="length"} 2.0\n' in text and "nanolm_blocks 64.0\n" in text
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     assert all(float(line.rsplit(" ", 1)[1]) >= 0 for line in lines)
 

@@ -1,65 +1,22 @@
 """Tests `serving/uvicorn_server.py`: the server behind a real socket, asked by real clients, curl and OpenAI's own."""
 
 import asyncio
+import contextlib
 import json
 import shutil
 import signal
 import socket
 import subprocess
 import threading
-from contextlib import contextmanager
 
 import httpx
 import openai
 import pytest
 from serving import ALPHABET, PATIENCE_SECONDS, Gate, assert_nothing_left, random_model
-from successor_model import byte_tokenizer, successor_model
+from successor_model import byte_tokenizer
+from web_server import running
 
-from nanolm.engine import Engine
-from nanolm.serving import AsyncEngine, Limits, WebServer, build_app, listen
-
-
-class Running:
-    """A server on a free loopback port, in a thread of its own."""
-
-    def __init__(self, model, grace_seconds=0.0, max_waiting=64, **engine_options):
-        self.engine = Engine(model, **{"n_blocks": 64, **engine_options})
-        self.thread = AsyncEngine(self.engine, max_waiting)
-        app = build_app(self.thread, byte_tokenizer(), "tiny", Limits(grace_seconds=grace_seconds))
-        self.listener = listen("127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
-        self.server = WebServer(app, self.thread, grace_seconds)
-        self._runner = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]})
-        self._runner.start()
-
-    def terminate(self):
-        """What SIGTERM does."""
-        self.server.handle_exit(signal.SIGTERM, None)
-
-    def join(self):
-        self._runner.join(PATIENCE_SECONDS)
-        assert not self._runner.is_alive(), "the server does not end"
-
-    def wait_until_idle(self):
-        ended = threading.Event()
-        for _ in range(PATIENCE_SECONDS * 100):
-            if not self.thread.n_open:
-                return
-            ended.wait(0.01)
-        raise AssertionError(f"{self.thread.n_open} requests are still open")
-
-
-@contextmanager
-def running(model=None, **options):
-    server = Running(model or successor_model(ALPHABET), **options)
-    try:
-        httpx.get(f"{server.url}/health", timeout=PATIENCE_SECONDS)  # it listens already: this waits until it answers
-        yield server
-    finally:
-        if not server.server.should_exit:
-            server.terminate()
-        server.join()
-        server.listener.close()
+from nanolm.web import listen
 
 
 @pytest.fixture
@@ -199,7 +156,7 @@ def test_of_200_requests_at_once_20_break_off_and_all_others_are_answered_right(
         texts = asyncio.run(everybody(server.url))
         server.wait_until_idle()
         assert_nothing_left(server.engine)
-        assert server.thread.counters.n_preempted > 0
+        assert server.thread.metrics.value("preemptions_total") > 0
     assert texts.count(None) == 20
     wrong = [i for i, text in enumerate(texts) if text is not None and text != expected[tuple(prompts[i])]]
     assert not wrong, f"of 180 answers these are not what the model writes alone: {wrong}"
@@ -212,8 +169,8 @@ def test_a_client_that_closes_its_connection_in_mid_stream_ends_its_request():
             next(answer.iter_lines())
         server.wait_until_idle()
         assert_nothing_left(server.engine)
-        counters = server.thread.counters
-        assert counters.n_ended["abort"] == 1 and counters.n_new_tokens < 2000
+        metrics = server.thread.metrics
+        assert metrics.value("requests_total", reason="abort") == 1 and metrics.value("new_tokens_total") < 2000
 
 
 # --- The end -----------------------------------------------------------------------------------------------------
@@ -238,6 +195,52 @@ def test_told_to_stop_it_answers_those_it_has_and_ends():
     assert server.thread.state == "closed"
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{server.url}/health")
+
+
+def draining(server):
+    for _ in range(PATIENCE_SECONDS * 100):
+        if server.thread.state == "draining":
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError(f"it is {server.thread.state}")
+
+
+def test_while_it_drains_newcomers_are_told_to_come_back_also_on_a_new_connection():
+    with running(grace_seconds=PATIENCE_SECONDS) as server:
+        gate, answers = Gate(server.engine), []
+        body = {"model": "tiny", "prompt": "a", "max_tokens": 3, "temperature": 0}
+        asking = threading.Thread(target=lambda: answers.append(httpx.post(f"{server.url}/v1/completions", json=body)))
+        asking.start()
+        asyncio.run(gate.reached())
+        server.terminate()
+        draining(server)
+        refused = httpx.post(f"{server.url}/v1/completions", json=body)
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "10")
+        assert httpx.get(f"{server.url}/ready").status_code == 503 and httpx.get(f"{server.url}/health").is_success
+        gate.open()
+        asking.join(PATIENCE_SECONDS)
+        server.join()
+    assert answers[0].json()["choices"][0]["text"] == "bcd"
+
+
+def test_a_second_sigint_waits_for_nobody():
+    with running(grace_seconds=10 * PATIENCE_SECONDS) as server:
+        gate = Gate(server.engine)
+        body = {"model": "tiny", "prompt": "a"}
+
+        def ask():
+            with contextlib.suppress(httpx.HTTPError):
+                httpx.post(f"{server.url}/v1/completions", json=body, timeout=PATIENCE_SECONDS)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        asyncio.run(gate.reached())
+        server.server.handle_exit(signal.SIGINT, None)
+        draining(server)
+        server.server.handle_exit(signal.SIGINT, None)
+        server.join()
+        gate.open()
+        asking.join(PATIENCE_SECONDS)
 
 
 def test_told_to_stop_without_grace_it_ends_streams_with_an_error():

@@ -4,7 +4,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from nanolm.checkpoint import huggingface as checkpoint
+from nanolm import checkpoint
 from nanolm.config import ModelConfig
 from nanolm.model import NanoLM
 from nanolm.text import Tokenizer

@@ -1,21 +1,45 @@
-"""What becomes of work for a client that goes away: it ends, at once, whether it streams or still computes."""
+"""A client that goes away, or is slow: its body has a deadline, and work for it ends at once when it has gone."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-T = TypeVar("T")
+from ..openai_api.refusal import Refusal
+
+_T = TypeVar("_T")
 
 # For a client to take the end of its stream once the time of the request is over.
 _LAST_WORDS_SECONDS = 5.0
 
 
-async def unless_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+async def read_body(request: Request, most: int, seconds: float) -> bytes:
+    """Return a request's body, of which no more than `most` bytes are read.
+
+    Raises:
+        Refusal: it is longer, or does not come within so many seconds.
+    """
+    body = bytearray()
+    too_large = Refusal(413, f"the body has more than {most} bytes, which is the most", code="body_too_large")
+    said = request.headers.get("content-length", "")
+    if said.isdecimal() and int(said) > most:
+        raise too_large
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > most:
+                    raise too_large
+    except TimeoutError:
+        raise Refusal(408, f"the body did not come within {seconds:g} seconds", code="body_too_slow") from None
+    return bytes(body)
+
+
+async def unless_gone(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T:
     """Return what the work returns; cancel it when the client goes away first.
 
     Args:
