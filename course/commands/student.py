@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import CourseError
+from ..paths import IS_INSTALLED
 from .console import say
 
 app = typer.Typer()
@@ -14,11 +15,20 @@ _FOLDER = typer.Argument(help="Your folder; work/ in the course if left out.")
 
 
 @app.command()
-def start(folder: Annotated[Path | None, _FOLDER] = None) -> None:
-    """Copy the notebooks to work/, yours to answer; what is there already stays as it is."""
-    from ..work.start import start as run
+def start(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="Your folder; work/ if left out. Of an installed course: where to lay it out."),
+    ] = None,
+) -> None:
+    """Copy the notebooks to work/, yours to answer; what is there already stays as it is.
 
-    _tell(run(folder))
+    A course installed with pip lays out FOLDER first: notebooks, exercises, tests, and in it work/.
+    """
+    from ..work.start import start as run
+    from ..work.start import start_installed
+
+    _tell(start_installed(folder) if IS_INSTALLED else run(folder))
 
 
 @app.command()

@@ -129,7 +129,7 @@ NANOLM = House(
 COURSE = House(
     "course",
     rooms=(
-        *("paths", "errors", "registry", "nbgrader_step"),
+        *("paths", "errors", "folder", "registry", "nbgrader_step"),
         "text",
         "building",
         *("grading", "audit", "lab"),
