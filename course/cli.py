@@ -43,7 +43,7 @@ for part in (student, capstone, instructor, audit, grade, bundles):
 
 _ANYWHERE = ("start", "doctor")  # what an installed course does without a folder
 # They read the sources of lessons, or the mistakes planted to test the grader.
-_OF_THE_REPOSITORY = ("build", "check-build", "adopt", "audit", "release", "gradescope", "grade")
+_OF_THE_REPOSITORY = ("build", "check-build", "adopt", "audit", "release", "gradescope", "grade", "book")
 
 
 @app.callback()

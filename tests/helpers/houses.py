@@ -137,7 +137,7 @@ COURSE = House(
         *("capstone", "work"),
         "leaderboard",
         *("intake", "gradebook"),
-        "bundles",
+        *("bundles", "book"),
         "update",
         *("commands", "cli", "__main__"),
     ),
