@@ -47,6 +47,7 @@ html_theme = "furo"
 html_title = "NanoLM"
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
+html_js_files = ["book.js"]
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {"navigation_with_keys": True}

@@ -1,4 +1,4 @@
-"""What Sphinx and the theme leave out for readers who use a keyboard or a screen reader, put into the built pages."""
+"""What Sphinx and the theme leave out for readers who use a screen reader, put into the built pages."""
 
 import re
 from pathlib import Path
@@ -8,8 +8,6 @@ _MENDED = (
     (re.compile(r'(<p class="caption" role="heading")>'), r'\1 aria-level="2">'),
     # What is folded is called what it says.
     (re.compile(r'<summary aria-label="[^"]*">'), "<summary>"),
-    # Code and output that scroll can be scrolled with the keys.
-    (re.compile(r"<pre>"), '<pre tabindex="0">'),
 )
 
 

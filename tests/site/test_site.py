@@ -11,8 +11,8 @@ from course.paths import ROOT
 SITE = ROOT / "site"
 AXE = ROOT / "build" / "axe-core-4.14.1" / "package" / "axe.min.js"
 PAGES = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html"))
-THEMES = pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-NARROW = 400  # pixels
+WIDE, NARROW = 1400, 400  # pixels
+VIEWS = pytest.mark.parametrize(("width", "dark"), [(WIDE, False), (WIDE, True), (NARROW, False)])
 SERIOUS = """axe.run({preload: false, resultTypes: ["violations"]}).then(found => found.violations
     .filter(each => ["serious", "critical"].includes(each.impact))
     .map(each => `${each.id}: ${each.help}: ${each.nodes[0].html.slice(0, 120)}`))"""
@@ -55,8 +55,8 @@ def test_a_narrow_page_does_not_scroll_sideways(browser, page):
     assert browser.run("document.documentElement.scrollWidth") <= NARROW
 
 
-@THEMES
-def test_axe_finds_no_serious_fault(browser, axe, page, dark):
-    browser.open(SITE / page, dark=dark)
+@VIEWS
+def test_axe_finds_no_serious_fault(browser, axe, page, width, dark):
+    browser.open(SITE / page, width=width, dark=dark)
     browser.run(f"{axe}; 0")
     assert browser.run(SERIOUS) == []
