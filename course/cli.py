@@ -33,7 +33,6 @@ class _App(typer.Typer):
 
 app = _App(
     no_args_is_help=True,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Build, check and follow the course.",
 )

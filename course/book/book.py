@@ -21,6 +21,7 @@ from .html_checks import complaints
 from .lesson_page import folded, week_page
 from .links import Links
 from .pages import text_pages
+from .picture import PICTURE, picture
 from .terms import glossary_page
 
 _NEEDED = ("sphinx", "myst_nb", "furo", "mathjax")
@@ -57,6 +58,7 @@ def _write_source(source: Path, outputs: Path, tell: Tell, root: Path, only: Seq
     """What Sphinx reads: pages of Markdown, reStructuredText and notebooks, and the book's own settings."""
     found, known, links = lessons(root / "solutions"), words(root), Links.of(root)
     shutil.copytree(root / "book", source)
+    (source / "_static" / Path(PICTURE).name).write_bytes(picture(root))
     shutil.copy(_mathjax(), source / "_static" / "mathjax.js")
     pages = api_pages(root) | text_pages(root, found, links) | {"glossary.md": glossary_page(known, found)}
     for name, text in pages.items():

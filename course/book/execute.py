@@ -13,7 +13,8 @@ from ..errors import CourseError
 from ..paths import ROOT, read, write
 
 Outputs = dict[str, list[dict[str, Any]]]  # of cells by their ids
-_RUN = ("nanolm", "course/lab")  # whose change makes every output anew
+_RUN = ("nanolm", "course/capstone", "course/lab")  # whose change makes every output anew
+_NOT_RUN = "nanolm/cli/"  # a command, which no cell calls
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _CELL_SECONDS = 1200  # longer, and a cell is taken for stuck
 
@@ -68,6 +69,7 @@ def _version(notebook: Any, root: Path) -> str:
         found.update(f"{cell.cell_type}\0{cell.source}\0".encode() if cell.cell_type == "code" else b"")
     for folder in _RUN:
         for path in sorted((root / folder).rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                found.update(path.relative_to(root).as_posix().encode("utf-8") + b"\0" + path.read_bytes())
+            name = path.relative_to(root).as_posix()
+            if path.is_file() and "__pycache__" not in name and not name.startswith(_NOT_RUN):
+                found.update(name.encode("utf-8") + b"\0" + path.read_bytes())
     return found.hexdigest()[:16]

@@ -20,6 +20,8 @@ _PAGES = {
     "INSTRUCTORS.md": "instructors.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changes.md",
+    "book/students.md": "students.md",
+    "book/use.md": "use.md",
     "benchmarks/README.md": "benchmarks.md",
     "nanolm/shipped/README.md": "models.md",
     "notebooks/start.ipynb": "index.md",

@@ -17,6 +17,8 @@ _TEXTS = {
     "house.md": "ARCHITECTURE.md",
     "contributing.md": "CONTRIBUTING.md",
     "changes.md": "CHANGELOG.md",
+    "students.md": "book/students.md",
+    "use.md": "book/use.md",
 }
 _LEVERS = "## Five levers\n"
 

@@ -22,7 +22,10 @@ from .contents import grading_tests, whole
 from .engine import asked, engine_files, exercise_files
 from .proof import leaks, secrets
 
-_LONE = (".gitignore", "LICENSE", "Makefile", "constraints.txt", "environment.yml", "pyproject.toml")
+_LONE = (
+    *(".gitignore", "LICENSE", "Makefile", "constraints.txt", "environment.yml", "pyproject.toml"),
+    *("book/students.md", "book/use.md", "book/_static/predicted.svg"),  # which the front page leads to
+)
 _NOT_FOR_STUDENTS = "\n## For instructors\n"
 _SHOWN = 10
 
