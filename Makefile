@@ -10,7 +10,7 @@ TEST_ARGS ?=
 SPREAD ?= -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test nightly lint build
+.PHONY: help lab test nightly lint build book wheel
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/make \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
@@ -36,6 +36,14 @@ lint: $(STAMP)  ## check the style and the types
 
 build: $(STAMP)  ## make notebooks/ and exercises/ from solutions/ and nanolm/
 	$(BIN)/course build
+
+book: $(STAMP)  ## make the web book in site/; what cells put out is kept in build/book/
+	@$(BIN)/python -c 'import sphinx, myst_nb, furo, mathjax' 2>/dev/null || \
+	  $(BIN)/python -m pip install --disable-pip-version-check -e '.[book]' -c constraints.txt
+	$(BIN)/course book
+
+wheel: $(STAMP)  ## make the wheel in dist/, which needs nothing of this folder where it is installed
+	$(BIN)/python -m pip wheel . --disable-pip-version-check --no-deps -q -w dist
 
 # Installed once, and again when the requirements have changed.
 $(STAMP): pyproject.toml constraints.txt | $(BIN)/python

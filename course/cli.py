@@ -16,6 +16,8 @@ from .commands.grade import app as grade
 from .commands.instructor import app as instructor
 from .commands.student import app as student
 from .errors import CourseError
+from .folder import require_folder
+from .paths import IS_INSTALLED
 
 
 class _App(typer.Typer):
@@ -31,7 +33,6 @@ class _App(typer.Typer):
 
 app = _App(
     no_args_is_help=True,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Build, check and follow the course.",
 )
@@ -39,9 +40,21 @@ for part in (student, capstone, instructor, audit, grade, bundles):
     app.add_typer(part)
 
 
+_ANYWHERE = ("start", "doctor")  # what an installed course does without a folder
+# They read the sources of lessons, or the mistakes planted to test the grader.
+_OF_THE_REPOSITORY = ("build", "check-build", "adopt", "audit", "release", "gradescope", "grade", "book")
+
+
 @app.callback()
-def course(version: Annotated[bool, version_option("course")] = False) -> None:
+def course(context: typer.Context, version: Annotated[bool, version_option("course")] = False) -> None:
     """Options before the name of a command."""
+    command = context.invoked_subcommand
+    if {"-h", "--help"} & set(sys.argv):
+        return
+    if IS_INSTALLED and command in _OF_THE_REPOSITORY:
+        raise CourseError(f"course {command} needs what only the repository has: run it in a clone")
+    if command not in _ANYWHERE:
+        require_folder()
 
 
 if __name__ == "__main__":

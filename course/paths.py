@@ -5,13 +5,29 @@ from pathlib import Path
 
 from nanolm._files import write_text
 
-ROOT = Path(__file__).resolve().parents[1]
+HOME = Path(__file__).resolve().parents[1]  # where the packages nanolm and course lie
+IS_INSTALLED = not (HOME / "pyproject.toml").is_file()  # as a wheel, not as the course's own folder
+MARK = ".nanolm-course"  # in a folder that `course start FOLDER` laid out: which version did
 MANIFEST = "course/built.json"  # what the last build wrote: every built file and its hash
 
 
+def laid_out(here: Path) -> Path | None:
+    """Return the folder that `course start FOLDER` laid out, this one or the nearest above it; None where none is."""
+    return next((folder for folder in (here, *here.parents) if (folder / MARK).is_file()), None)
+
+
+# The course: notebooks, exercises and tests. An installed package has them where `course start FOLDER` laid them out.
+ROOT = (laid_out(Path.cwd()) or HOME) if IS_INSTALLED else HOME
+
+
+def packaged(name: str, root: Path = ROOT) -> Path:
+    """Return a file or folder of the packages nanolm and course: below root, or where they are installed."""
+    return (HOME if (root / MARK).is_file() else root) / name
+
+
 def work_folder(root: Path = ROOT) -> Path:
-    """Return a student's folder where none is named: in the course, or here where that is installed as a wheel."""
-    return (Path.cwd() if root.name in ("site-packages", "dist-packages") else root) / "work"
+    """Return a student's folder where none is named."""
+    return root / "work"
 
 
 def as_read_here(message: str, root: Path = ROOT) -> str:

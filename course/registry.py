@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import CourseError
-from .paths import ROOT, as_read_here, read
+from .paths import ROOT, as_read_here, packaged, read
 
 FILE = Path("course/registry.json")
 
@@ -114,7 +114,7 @@ def questions(root: Path = ROOT) -> list[Question]:
 
 
 def _listing(root: Path) -> dict[str, list[dict[str, Any]]]:
-    path = root / FILE
+    path = packaged(FILE.as_posix(), root)
     if not path.exists():
         raise CourseError(f"{FILE.as_posix()} is missing; `course build` makes it")
     return json.loads(read(path))

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -85,6 +86,20 @@ def graded(number: str, plan: Plan) -> list[Result]:
             keep(case.key, kept[case.key])
         results.append(kept[case.key])
     return results
+
+
+def figures(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return each exercise's results as plain values."""
+    return [
+        {
+            "number": row.exercise.number,
+            "name": row.exercise.name,
+            "sentences": dict(zip(("covered", "all"), row.sentences, strict=True)),
+            "complaints": list(row.complaints()),
+            "results": [asdict(result) for result in row.results],
+        }
+        for row in rows
+    ]
 
 
 def show(rows: Sequence[Row], seed: int, console: Console) -> bool:

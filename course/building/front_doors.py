@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from ..errors import CourseError
-from ..paths import ROOT, read
+from ..paths import ROOT, packaged, read
 from ..registry import homes
 from ..text.source import parse
 
@@ -26,7 +26,7 @@ _ONLY = {
 
 def packages(root: Path = ROOT) -> list[str]:
     """Return the names of nanolm's packages, sorted."""
-    return sorted(path.parent.name for path in (root / "nanolm").glob("*/__init__.py"))
+    return sorted(path.parent.name for path in packaged("nanolm", root).glob("*/__init__.py"))
 
 
 def names_of(package: str, root: Path = ROOT) -> dict[str, str]:
@@ -36,7 +36,7 @@ def names_of(package: str, root: Path = ROOT) -> dict[str, str]:
         CourseError: a name that two files define, or that is also a file's.
     """
     homes: dict[str, str] = {}
-    files = sorted(path for path in (root / "nanolm" / package).glob("*.py") if path.stem != "__init__")
+    files = sorted(path for path in (packaged("nanolm", root) / package).glob("*.py") if path.stem != "__init__")
     for path in files:
         for name in _defined(parse(read(path), f"nanolm/{package}/{path.name}")):
             if name not in _ONLY.get(package, {name}):
@@ -55,8 +55,9 @@ def home(package: str, name: str, root: Path = ROOT) -> str:
     Raises:
         CourseError: there is no such package, or none of its files defines the name.
     """
-    if not (root / "nanolm" / package).is_dir():
-        if (root / "nanolm" / f"{package}.py").exists():
+    engine = packaged("nanolm", root)
+    if not (engine / package).is_dir():
+        if (engine / f"{package}.py").exists():
             return package
         raise CourseError(f"there is no nanolm.{package}; there are {', '.join(packages(root))}")
     names = names_of(package, root)

@@ -4,7 +4,7 @@ import ast
 import textwrap
 from pathlib import Path
 
-from ..paths import read
+from ..paths import packaged, read
 from ..registry import Exercise, registry
 from ..text.source import Module, body_span, path_of
 
@@ -16,7 +16,9 @@ def stub_files(root: Path) -> dict[str, str]:
     """Return every file of exercises/ as the course releases it, by its path from there; packages' doors left out."""
     exercises = registry(root)
     names = dict.fromkeys(exercise.module for exercise in exercises)
-    return {path_of(n): stub_file(Module.parse(n, read(root / "nanolm" / path_of(n))), exercises) for n in names}
+    return {
+        path_of(n): stub_file(Module.parse(n, read(packaged("nanolm", root) / path_of(n))), exercises) for n in names
+    }
 
 
 def stub_file(module: Module, exercises: list[Exercise]) -> str:

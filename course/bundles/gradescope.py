@@ -11,9 +11,9 @@ from ..errors import CourseError
 from ..paths import ROOT
 from ..registry import registry
 from ..text.files import put
+from .archive import archive_of
 from .contents import whole
 from .proof import Secrets, leaks, secrets
-from .release import archive_of
 
 _LONE = ("LICENSE", "README.md", "constraints.txt", "pyproject.toml")
 _ROOMS = ("course", "exercises", "nanolm", "notebooks")

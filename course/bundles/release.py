@@ -9,21 +9,23 @@ packed (`unpacking.py`): out of sight, not secret. The course is public too, wit
 an answer finds it on the web, model answers to questions in words in the same place.
 """
 
-import io
 import json
-import zipfile
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from ..building.build import is_as_built
 from ..errors import CourseError
 from ..paths import MANIFEST, ROOT, read
 from ..registry import registry
 from ..text.files import Changes
+from .archive import archive_of
 from .contents import grading_tests, whole
 from .engine import asked, engine_files, exercise_files
 from .proof import leaks, secrets
 
-_LONE = (".gitignore", "LICENSE", "Makefile", "constraints.txt", "environment.yml", "pyproject.toml")
+_LONE = (
+    *(".gitignore", "LICENSE", "Makefile", "constraints.txt", "environment.yml", "pyproject.toml"),
+    *("book/students.md", "book/use.md", "book/_static/predicted.svg"),  # which the front page leads to
+)
 _NOT_FOR_STUDENTS = "\n## For instructors\n"
 _SHOWN = 10
 
@@ -66,23 +68,6 @@ def release_files(week: int, solved_through: int = 0, root: Path = ROOT) -> dict
         more = [f"… and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
         raise CourseError("\n".join(["nothing was written:", *found[:_SHOWN], *more]))
     return files
-
-
-def archive_of(files: dict[str, bytes], top: str = "", runnable: tuple[str, ...] = ()) -> bytes:
-    """Return a ZIP archive of files, the same bytes for the same files.
-
-    Args:
-        top: a folder around all of them.
-        runnable: files that are programs.
-    """
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, content in sorted(files.items()):
-            entry = zipfile.ZipInfo((PurePosixPath(top) / path).as_posix(), date_time=(2020, 1, 1, 0, 0, 0))
-            entry.create_system = 3  # Unix: the permissions below count wherever it was made
-            entry.external_attr = (0o100755 if path in runnable else 0o100644) << 16
-            archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
-    return held.getvalue()
 
 
 def _require(week: int, solved_through: int, root: Path) -> None:

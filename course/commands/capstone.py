@@ -5,8 +5,10 @@ from typing import Annotated
 
 import typer
 
+from nanolm.cli.options import Json, print_json
+
 from ..errors import CourseError
-from .console import say
+from .console import quiet, say
 
 app = typer.Typer()
 
@@ -107,6 +109,7 @@ def leaderboard(
     check: Annotated[int, typer.Option(help="Requests whose texts are compared.", min=1)] = 16,
     limit: Annotated[float, typer.Option(help="Most seconds of one process.", min=1)] = 300,
     measure_again: Annotated[bool, typer.Option("--measure-again", help="Measure the machine anew.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Serve a class's hand-ins again, all under one load, and rank them; this runs their code, as grading does."""
     from ..capstone import report, run
@@ -129,8 +132,10 @@ def leaderboard(
         dollars_per_hour=dollars_per_hour,
     )
     asked = Goals(ttft_ms and ttft_ms / 1e3, tpot_ms and tpot_ms / 1e3, None)
-    with say.status("starting") as status:
+    with (quiet if as_json else say).status("starting") as status:
         at = run.setting(given, asked, measure_again, limit, tell=status.update)
         entries = board.leaderboard(files, at, rounds, limit, tell=status.update)
+    if as_json:
+        return print_json(board.figures(entries))
     report.show_given(at, say)
     board.show(entries, say)

@@ -1,4 +1,4 @@
-"""The commands of `course` for whoever writes the lessons: build, check-build, adopt."""
+"""The commands of `course` for whoever writes the lessons: build, check-build, book, adopt."""
 
 from pathlib import Path
 from typing import Annotated
@@ -47,6 +47,16 @@ def check_build(
     if reports:
         raise typer.Exit(1)
     say.print(f"every {'other ' if answers else ''}built file matches its source")
+
+
+@app.command()
+def book(
+    into: Annotated[Path, typer.Option(help="Folder for the pages; it is replaced.")] = Path("site"),
+) -> None:
+    """Build the web book: the weeks with what their cells put out, the API, the glossary; without a network."""
+    from ..book.book import book as run
+
+    say.print(f"{run(into)} pages in {into.as_posix()}: open {into.as_posix()}/index.html", markup=False)
 
 
 @app.command()

@@ -1,12 +1,16 @@
 """The commands of `course` for a student: start, update, reset, status, collect, doctor."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from nanolm.cli.options import Json, print_json
+
 from ..errors import CourseError
-from .console import say
+from ..paths import IS_INSTALLED
+from .console import quiet, say
 
 app = typer.Typer()
 
@@ -14,11 +18,20 @@ _FOLDER = typer.Argument(help="Your folder; work/ in the course if left out.")
 
 
 @app.command()
-def start(folder: Annotated[Path | None, _FOLDER] = None) -> None:
-    """Copy the notebooks to work/, yours to answer; what is there already stays as it is."""
-    from ..work.start import start as run
+def start(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="Your folder; work/ if left out. Of an installed course: where to lay it out."),
+    ] = None,
+) -> None:
+    """Copy the notebooks to work/, yours to answer; what is there already stays as it is.
 
-    _tell(run(folder))
+    A course installed with pip lays out FOLDER first: notebooks, exercises, tests, and in it work/.
+    """
+    from ..work.start import start as run
+    from ..work.start import start_installed
+
+    _tell(start_installed(folder) if IS_INSTALLED else run(folder))
 
 
 @app.command()
@@ -57,10 +70,11 @@ def status(
         str | None, typer.Option(help="Only these answers: exercises, nanolm, or a folder; all tracks if left out.")
     ] = None,
     folder: Annotated[Path | None, typer.Option(help="Your folder; work/ in the course if left out.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Say which exercises are written, and where, which pass, and what to do next."""
     from ..grading.implementation import chosen
-    from ..grading.status import show, standings
+    from ..grading.status import figures, show, standings
     from ..registry import questions, registry
     from ..work.layout import Work
     from ..work.tracks import in_words, standings_of
@@ -69,12 +83,14 @@ def status(
     if not exercises and week is not None:
         raise CourseError(f"week is {week}; there are exercises for weeks {_weeks(registry())}")
     remarks, words = [], {}
-    with say.status(f"running the tests of {len(exercises)} exercises"):
+    with (quiet if as_json else say).status(f"running the tests of {len(exercises)} exercises"):
         if impl is not None:
             found = standings(exercises, chosen(impl))
         else:
             found, remarks = standings_of(exercises, Work.at(folder))
             words = in_words(Work.at(folder), [each for each in questions() if week in (None, each.week)])
+    if as_json:
+        return print_json(figures(found, words))
     _tell(remarks)
     show(found, say, words)
 
@@ -93,12 +109,14 @@ def collect(
 
 
 @app.command()
-def doctor() -> None:
+def doctor(as_json: Json = False) -> None:
     """Look whether this machine and its environment are ready for the course; exit 1 if something has to be done."""
     from ..work.doctor import examine
 
     findings = examine()
-    for finding in findings:
+    if as_json:
+        print_json([asdict(finding) for finding in findings])
+    for finding in [] if as_json else findings:
         say.print(str(finding), markup=False)
     if not all(finding.is_fine for finding in findings):
         raise typer.Exit(1)

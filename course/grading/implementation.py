@@ -16,7 +16,7 @@ from nanolm._lazy import lazy
 
 from ..building.front_doors import packages
 from ..errors import CourseError, NotYetWritten
-from ..paths import ROOT
+from ..paths import ROOT, packaged
 from ..text.source import path_of
 from .overlay import overlay
 
@@ -138,9 +138,10 @@ def _package(folder: Path) -> str:
     # Every run reads the files anew: in a long-lived process the student has edited them meanwhile.
     for loaded in [loaded for loaded in sys.modules if loaded == name or loaded.startswith(name + ".")]:
         del sys.modules[loaded]
-    _mount(name, folder, ROOT / REFERENCE)
+    engine = packaged(REFERENCE)
+    _mount(name, folder, engine)
     for room in packages():
-        mounted = _mount(f"{name}.{room}", folder / room, ROOT / REFERENCE / room)
+        mounted = _mount(f"{name}.{room}", folder / room, engine / room)
         homes = importlib.import_module(f"{REFERENCE}.{room}")._HOMES
         vars(mounted)["__getattr__"], vars(mounted)["__dir__"] = lazy(mounted.__name__, homes)
     return name

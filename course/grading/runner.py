@@ -16,6 +16,7 @@ from types import ModuleType
 import pytest
 
 from ..errors import CourseError
+from ..folder import require_folder
 from ..paths import ROOT
 from ..registry import Exercise
 from . import seeds
@@ -57,8 +58,7 @@ def run_exercises(
         seed: of the random inputs; None: a new one for an answer, 0 for the reference.
         brief: of an unwritten exercise run one test, not all (`Collector`).
     """
-    if not TESTS.is_dir():
-        raise CourseError(f"the tests are not in {TESTS}: install the course from its folder, with pip install -e")
+    require_folder()
     targets = {name for exercise in exercises for name in exercise.targets}
     files = [ROOT / name for name in dict.fromkeys(name for exercise in exercises for name in exercise.tests)]
     if not files:  # pytest with no file would run whatever it finds

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -64,6 +65,36 @@ def standings(exercises: list[Exercise], implementation: Implementation) -> list
     return [
         Standing(exercise, [o for o in run.outcomes if not set(o.targets).isdisjoint(exercise.targets)], run.error)
         for exercise in exercises
+    ]
+
+
+def figures(found: list[Standing], questions: Mapping[Question, bool] | None = None) -> list[dict[str, Any]]:
+    """Return every exercise and question as plain values: its state, where its answer is, points won and possible."""
+    rows = [
+        {
+            "number": standing.exercise.number,
+            "name": standing.exercise.name,
+            "week": standing.exercise.week,
+            "state": standing.state,
+            "answer_in": standing.answer or None,
+            "points_won": standing.points,
+            "points": standing.exercise.points,
+            "minutes": standing.exercise.minutes,
+        }
+        for standing in found
+    ]
+    return rows + [
+        {
+            "number": question.number,
+            "name": question.name,
+            "week": question.week,
+            "state": "graded by hand" if is_written else "not written",
+            "answer_in": "notebook" if is_written else None,
+            "points_won": None,
+            "points": question.points,
+            "minutes": question.minutes,
+        }
+        for question, is_written in (questions or {}).items()
     ]
 
 

@@ -119,6 +119,20 @@ def rank(entry: Entry, entries: Sequence[Entry]) -> int:
     return 1 + sum(max(other.scores) < min(entry.scores) for other in entries if other.scores)
 
 
+def figures(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Return the board as plain values: rank is None for who has no place, and remark says why."""
+    return [
+        {
+            "name": entry.name,
+            "rank": rank(entry, entries) if entry.scores else None,
+            "dollars_per_million_tokens": list(entry.scores),
+            "choices": None if entry.choices is None else entry.choices.in_words(),
+            "remark": entry.remark,
+        }
+        for entry in entries
+    ]
+
+
 def show(entries: Sequence[Entry], console: Console) -> None:
     """Print the board; who has no place, and why, below it."""
     table = Table(title="Dollars for a million tokens in time, smallest to largest", title_justify="left")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from ..paths import ROOT, read
+from ..paths import packaged, read
 from ..registry import Exercise
 from ..text.source import Definition, Function, Module, path_of
 from . import rules
@@ -41,7 +41,7 @@ def screen(exercise: Exercise, modules: Mapping[str, Module]) -> list[str]:
 @cache
 def _engine_s_own(name: str, exercise: Exercise) -> frozenset[str]:
     """The statements that nobody has written who is graded: the engine's file without the exercise's functions."""
-    path = ROOT / "nanolm" / path_of(name)
+    path = packaged("nanolm") / path_of(name)
     if not path.is_file():
         return frozenset()
     tree = Module.parse(name, read(path)).tree

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..building.session import SET_UP
 from ..building.stubs import stub_file
 from ..errors import CourseError
-from ..paths import ROOT, read, write
+from ..paths import ROOT, packaged, read, write
 from ..registry import Exercise, registry
 from ..text.answers import Statement, definitions, is_python, statements
 from ..text.cells import Cell, by_key, digest, grade_id, is_answer_cell, key_of
@@ -97,7 +97,7 @@ def _present(name: str, into: Path, root: Path) -> str:
 
 def start(name: str, root: Path = ROOT) -> str:
     """Return the file of exercises/ for a module of the engine, with nothing answered."""
-    return stub_file(Module.parse(name, read(root / "nanolm" / path_of(name))), registry(root))
+    return stub_file(Module.parse(name, read(packaged("nanolm", root) / path_of(name))), registry(root))
 
 
 def code_of(cells: Sequence[Cell], lesson: Mapping[str, Cell] | None = None, asked: Collection[str] = ()) -> Code:

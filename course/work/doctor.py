@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from ..paths import ROOT, read
+from ..paths import IS_INSTALLED, ROOT, read
 
 PYTHONS = ((3, 11), (3, 13))
 _MEMORY, _DISK = 2.0, 1.0  # GB that a lesson, and what it writes, may take
 _PACKAGE = "nanolm-course"
-_INSTALL = 'python -m pip install -e ".[course,serve,test,train]" -c constraints.txt (or make lab)'
+_FROM_FOLDER = 'python -m pip install -e ".[course,serve,test,train]" -c constraints.txt (or make lab)'
+_INSTALL = 'python -m pip install "nanolm-course[course,serve]"' if IS_INSTALLED else _FROM_FOLDER
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ..errors import CourseError
-from ..paths import MANIFEST, ROOT, read, work_folder
+from ..paths import MANIFEST, ROOT, packaged, read, work_folder
 
 NOTE, ORIGINALS, BACKUP, KEPT = ".course.json", ".originals", "backup", "kept"
 
@@ -36,7 +36,7 @@ class Work:
 
     @classmethod
     def at(cls, folder: Path | None = None, root: Path = ROOT) -> "Work":
-        """Return the folder; if none is named, `work/` in the course, or here where the course is installed as a wheel.
+        """Return the folder; if none is named, `work/` in the course.
 
         Nothing is made.
 
@@ -47,7 +47,7 @@ class Work:
         if folder is None:
             folder = work_folder(root)
         if not (root / "notebooks").is_dir():
-            raise CourseError(f"there are no notebooks in {root}: run this with the course's own folder installed")
+            raise CourseError(f"there are no notebooks in {root}: course start FOLDER lays out a folder that has them")
         _require_usable(folder, root)
         return cls(folder, root, _stamp(folder))
 
@@ -95,7 +95,7 @@ class Work:
 
         Where nothing is known of the build, it is taken for that.
         """
-        manifest = self.root / MANIFEST
+        manifest = packaged(MANIFEST, self.root)
         built = json.loads(read(manifest)) if manifest.is_file() else {}
         return built.get(f"notebooks/{lesson}") in (None, version_of(text))
 

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from ..paths import ROOT, read
+from ..errors import CourseError
+from ..folder import MATERIAL, lay_out
+from ..paths import HOME, ROOT, laid_out, read
 from ..text.files import Changes
 from .layout import Work
 
@@ -21,6 +23,23 @@ def start(folder: Path | None = None, root: Path = ROOT) -> list[str]:
     copy(work, missing, changes)
     changes.apply()
     return [*_said(work, missing), *_news(work)]
+
+
+def start_installed(folder: Path | None = None, version: str = "", archive: Path = HOME / MATERIAL) -> list[str]:
+    """Lay out a folder of an installed course, the one here if none is named, and copy its notebooks to its work/.
+
+    Returns:
+        What was done, in lines. A file that is there is never touched.
+
+    Raises:
+        CourseError: no folder is named and none is here, or as `lay_out` and `start` do.
+    """
+    folder = folder or laid_out(Path.cwd())
+    if folder is None:
+        raise CourseError("name a folder for the course: course start FOLDER")
+    written = lay_out(folder, version, archive)
+    said = [f"laid out {folder.as_posix()}: notebooks, exercises, tests"] if written else []
+    return [*said, *start(None, folder.resolve())]
 
 
 def copy(work: Work, lessons: list[str], changes: Changes) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import CourseError
-from ..paths import ROOT, read
+from ..paths import ROOT, packaged, read
 from ..registry import Exercise, homes
 from ..text.answers import is_stub, meaning
 from ..text.rename import renamed
@@ -45,7 +45,7 @@ def take(exercise: Exercise, code: Code, text: str, root: Path = ROOT) -> tuple[
         NotAnswered: it is defined, and not written.
         CourseError: its cell is not Python.
     """
-    reference = Module.parse(exercise.module, read(root / "nanolm" / exercise.file))
+    reference = Module.parse(exercise.module, read(packaged("nanolm", root) / exercise.file))
     found = {target: _answer(target, code) for target in exercise.targets}
     if all(index is None for index in found.values()):
         raise _why_not(exercise, code)

@@ -1,6 +1,5 @@
 """The command `nanolm bench`: one trace, several ways to serve it, one table; and throughput against latency, drawn."""
 
-import json
 import math
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -13,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from .options import BAD_REQUEST, one_line
+from .options import BAD_REQUEST, Json, one_line, print_json
 
 if TYPE_CHECKING:
     from ..model.decoder import NanoLM
@@ -37,7 +36,6 @@ StepTokens = Annotated[int, typer.Option(help="Most tokens in a pass of the engi
 Threads = Annotated[int, typer.Option(help="Threads of the processor.")]
 Peer = Annotated[bool, typer.Option("--transformers/--no-transformers", help="Also transformers, if installed.")]
 Draw = Annotated[Path | None, typer.Option("--plot", help="Draw throughput against latency: a .png, .svg.")]
-Json = Annotated[Path | None, typer.Option("--json", help="Write all figures into this file.")]
 
 
 def bench(
@@ -49,10 +47,10 @@ def bench(
     threads: Threads = 2,
     transformers: Peer = True,
     plot: Draw = None,
-    json_path: Json = None,
+    as_json: Json = False,
 ) -> None:
     """Replay a trace of requests against the engine, static batches and one request at a time, and compare."""
-    console = Console()
+    console = Console(stderr=as_json)  # what is said beside the JSON
     with one_line(BAD_REQUEST):
         if rate and any(not r > 0 for r in rate):
             raise ValueError(f"rate is {min(rate)}; requests arrive at a rate above 0 (leave it out for all at once)")
@@ -72,10 +70,12 @@ def bench(
         replays: dict[float, list[Replay]] = {}
         for each in rate or [math.inf]:
             replays[each] = run(ways, at_rate(recorded, each), console)
-            console.print(table(each, replays[each]))
-        console.print(in_words(replays[max(replays)]), soft_wrap=True, highlight=False)
-        if json_path is not None:
-            json_path.write_text(json.dumps(figures(replays), indent=1) + "\n", encoding="utf-8")
+            if not as_json:
+                console.print(table(each, replays[each]))
+        if as_json:
+            print_json(figures(replays))
+        else:
+            console.print(in_words(replays[max(replays)]), soft_wrap=True, highlight=False)
         if plot is not None:
             draw(replays, plot)
 

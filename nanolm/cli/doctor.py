@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .info import besides, n_params
-from .options import BAD_MODEL, one_line
+from .options import BAD_MODEL, Json, one_line, print_json
 
 if TYPE_CHECKING:
     from ..checkpoint.weight_layout import Source
@@ -25,33 +25,42 @@ Compare = Annotated[
 ]
 
 
-def doctor(model: Model = "target", compare: Compare = True) -> None:
+def doctor(model: Model = "target", compare: Compare = True, as_json: Json = False) -> None:
     """Say what of MODEL's files was read, what was inferred, what it takes, and whether transformers agrees."""
-    console = Console()
     with one_line(BAD_MODEL):
         from ..checkpoint.loading import opened
 
         with opened(model) as source:
-            console.print(_table("Read", read(source)))
-            console.print(_table("Inferred", dict(inferred(source))))
-            console.print(_table("Memory", memory(source)))
-        if not compare:
-            return
-        reason = not_compared(source)
-        if reason:
-            console.print(f"Not compared with transformers: {reason}.", soft_wrap=True, highlight=False)
-            return
-        largest, texts_agree = agreement(source)
-    agrees = largest <= TOLERANCE and texts_agree
-    said = "writes the same greedy text" if texts_agree else "writes ANOTHER greedy text"
-    console.print(
-        f"transformers {'agrees' if agrees else 'DISAGREES'}: logits differ by {largest:.1e} at most, and it {said}, "
-        f"{_N_NEW} tokens.",
-        soft_wrap=True,
-        highlight=False,
-    )
-    if not agrees:
+            found: dict[str, Any] = {"read": read(source), "inferred": inferred(source), "memory": memory(source)}
+        if not as_json:
+            Console().print(*(_table(name.capitalize(), rows) for name, rows in found.items()))
+        compared = _compared(source) if compare else {}
+    if as_json:
+        print_json({"model": model, **found, "transformers": compared or None})
+    elif compared:
+        Console().print(_said(compared), soft_wrap=True, highlight=False)
+    if compared.get("agrees") is False:
         raise typer.Exit(DISAGREES)
+
+
+def _compared(source: "Source") -> dict[str, Any]:
+    """Whether transformers agrees, or why it was not asked."""
+    reason = not_compared(source)
+    if reason:
+        return {"not compared": reason}
+    largest, same_text = agreement(source)
+    agrees = largest <= TOLERANCE and same_text
+    return {"agrees": agrees, "largest difference of logits": largest, "same greedy text": same_text, "tokens": _N_NEW}
+
+
+def _said(compared: dict[str, Any]) -> str:
+    if "not compared" in compared:
+        return f"Not compared with transformers: {compared['not compared']}."
+    text = "writes the same greedy text" if compared["same greedy text"] else "writes ANOTHER greedy text"
+    return (
+        f"transformers {'agrees' if compared['agrees'] else 'DISAGREES'}: logits differ by "
+        f"{compared['largest difference of logits']:.1e} at most, and it {text}, {_N_NEW} tokens."
+    )
 
 
 def read(source: "Source") -> dict[str, str]:

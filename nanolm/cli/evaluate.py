@@ -9,7 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from .options import BAD_MODEL, BAD_REQUEST, Device, one_line
+from .options import BAD_MODEL, BAD_REQUEST, Device, Json, one_line, print_json
 
 if TYPE_CHECKING:
     from ..model.decoder import NanoLM
@@ -23,7 +23,13 @@ Kinds = Annotated[list[str] | None, typer.Option("--weights", help="May be repea
 Problems = Annotated[int, typer.Option(min=1, max=400, help="How many of the 400 worked problems.")]
 
 
-def evaluate(model: Model = "target", weights: Kinds = None, problems: Problems = 100, device: Device = "cpu") -> None:
+def evaluate(
+    model: Model = "target",
+    weights: Kinds = None,
+    problems: Problems = 100,
+    device: Device = "cpu",
+    as_json: Json = False,
+) -> None:
     """Measure a model in each kind of weights: perplexity on a text, and worked problems that it solves."""
     with one_line(BAD_REQUEST):
         for kind in weights or ():
@@ -31,7 +37,6 @@ def evaluate(model: Model = "target", weights: Kinds = None, problems: Problems 
                 raise ValueError(f"weights is {kind!r}; it must be one of {', '.join(KINDS)}")
     with one_line(BAD_MODEL):
         from ..checkpoint.loading import SHIPPED, load
-        from ..model.quantize import model_bytes
 
         passage = (SHIPPED / "passage.txt").read_text(encoding="utf-8")
         asked = json.loads((SHIPPED / "problems.json").read_text(encoding="utf-8"))
@@ -42,14 +47,28 @@ def evaluate(model: Model = "target", weights: Kinds = None, problems: Problems 
         table = Table(title=model, caption=how, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
         for head in ("weights", "MB", "perplexity", "bits a byte", "solved", "nats a token"):
             table.add_column(head, justify="left" if head == "weights" else "right", no_wrap=True)
-        for kind in weights or KINDS:
-            loaded, tokenizer = load(model, device, weights=kind)
-            nats, n_tokens = text_nats(loaded, tokenizer, passage)
-            solved, per_token = on_problems(loaded, tokenizer, some)
-            bits = nats / math.log(2) / len(passage.encode("utf-8"))
-            cells = (f"{model_bytes(loaded) / 1e6:,.1f}", f"{math.exp(nats / n_tokens):.3f}", f"{bits:.4f}")
-            table.add_row(kind, *cells, f"{solved} of {problems}", f"{per_token:.4f}")
+        rows = {kind: figures(*load(model, device, weights=kind), passage, some) for kind in weights or KINDS}
+    if as_json:
+        return print_json({"model": model, "problems": problems, "weights": rows})
+    for kind, row in rows.items():
+        cells = (f"{row['bytes'] / 1e6:,.1f}", f"{row['perplexity']:.3f}", f"{row['bits_per_byte']:.4f}")
+        table.add_row(kind, *cells, f"{row['solved']} of {problems}", f"{row['nats_per_token']:.4f}")
     Console().print(table)
+
+
+def figures(model: "NanoLM", tokenizer: "Tokenizer", passage: str, asked: list[dict[str, Any]]) -> dict[str, float]:
+    """Return a model's bytes, its perplexity and bits a byte on a text, problems solved, nats of their tokens."""
+    from ..model.quantize import model_bytes
+
+    nats, n_tokens = text_nats(model, tokenizer, passage)
+    solved, per_token = on_problems(model, tokenizer, asked)
+    return {
+        "bytes": model_bytes(model),
+        "perplexity": math.exp(nats / n_tokens),
+        "bits_per_byte": nats / math.log(2) / len(passage.encode("utf-8")),
+        "solved": solved,
+        "nats_per_token": per_token,
+    }
 
 
 def text_nats(model: "NanoLM", tokenizer: "Tokenizer", text: str) -> tuple[float, int]:

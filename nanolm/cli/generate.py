@@ -58,7 +58,6 @@ CacheNumbers = Annotated[
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="NanoLM, a small engine for LLM inference. A model is a shipped one (target, draft, mixture), a Hugging Face "
     "folder (Llama, Mistral, Mixtral, Qwen2, Qwen3, Qwen2-MoE, OLMoE, DeepSeek-V2), a GGUF file, or smollm2, a chat "

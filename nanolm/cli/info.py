@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from .options import BAD_MODEL, MACHINE, WeightKind, one_line
+from .options import BAD_MODEL, MACHINE, Json, WeightKind, one_line, print_json
 
 if TYPE_CHECKING:
     from ..checkpoint.weight_layout import Source
@@ -24,22 +24,33 @@ KV = Annotated[
 ]
 
 
-def info(model: Model = "target", weights: WeightKind = None, kv: KV = "float") -> None:
+def info(model: Model = "target", weights: WeightKind = None, kv: KV = "float", as_json: Json = False) -> None:
     """Show a model's shape, and the bytes of its weights and cache in memory; --weights shows one kind alone."""
     with one_line(BAD_MODEL):
         from ..checkpoint.loading import opened
 
         with opened(model) as source:
-            shape, sizes = shape_table(model, source), bytes_table(source.config, [weights] if weights else _KINDS, kv)
-    Console().print(shape, sizes)
+            kinds = [weights] if weights else _KINDS
+            if as_json:
+                sizes = {kind: bytes_in_memory(source.config, kind, kv) for kind in kinds}
+                return print_json({"model": model, **shape_rows(source), "bytes_in_memory": sizes})
+            Console().print(shape_table(model, source), bytes_table(source.config, kinds, kv))
 
 
 def shape_table(name: str, source: "Source") -> Table:
     """Return a model's sizes as a table."""
+    table = Table(title=name, show_header=False, title_justify="left", title_style="bold")
+    for row in shape_rows(source).items():
+        table.add_row(*row)
+    return table
+
+
+def shape_rows(source: "Source") -> dict[str, str]:
+    """Return a model's sizes in words, by name."""
     config = source.config
     id_to_token = source.tokenizer.inner.id_to_token
     start = "none" if config.bos_token_id is None else repr(id_to_token(config.bos_token_id))
-    rows = {
+    return {
         "layers": f"L = {config.n_layers}",
         "model width": f"D = {config.d_model}",
         "heads": f"N = {config.n_heads} of queries, K = {config.n_kv_heads} of keys and values, H = {config.head_dim}",
@@ -54,10 +65,6 @@ def shape_table(name: str, source: "Source") -> Table:
         "parameters": f"{n_params(config):,}",
         "weights on disk": f"{source.stored_bytes:,} bytes, {', '.join(sorted(set(source.kinds.values())))}",
     }
-    table = Table(title=name, show_header=False, title_justify="left", title_style="bold")
-    for row in rows.items():
-        table.add_row(*row)
-    return table
 
 
 def besides(config: "ModelConfig") -> dict[str, str]:
@@ -95,18 +102,28 @@ def n_params(config: "ModelConfig") -> int:
 
 def bytes_table(config: "ModelConfig", kinds: "list[str] | tuple[str, ...]", kv: str) -> Table:
     """Return the bytes in memory by kind of number as the engine keeps them: codes with scales, the rest floats."""
-    from ..checkpoint.memory import loading_bytes, resident_bytes
-
     context = config.max_positions
     caption = f"Products with codes on a CPU: {_who_computes()}"
     table = Table(title="Bytes in memory", title_justify="left", title_style="bold", caption=caption)
     for head in ("numbers", "weights", "while loading", "cache, a token", f"cache, {context:,} tokens"):
         table.add_column(head, justify="left" if head == "numbers" else "right")
     for kind in kinds:
-        a_token = cache_bytes_per_token(config, kind, kv)
-        sizes = (resident_bytes(config, kind), loading_bytes(config, kind), a_token, a_token * context)
+        sizes = bytes_in_memory(config, kind, kv).values()
         table.add_row("16-bit floats" if kind == "bfloat16" else kind, *(f"{n:,}" for n in sizes))
     return table
+
+
+def bytes_in_memory(config: "ModelConfig", kind: str, kv: str) -> dict[str, int]:
+    """Return the bytes of weights, of weights while they are loaded, of a token's cache and of a whole context's."""
+    from ..checkpoint.memory import loading_bytes, resident_bytes
+
+    a_token = cache_bytes_per_token(config, kind, kv)
+    return {
+        "weights": resident_bytes(config, kind),
+        "while_loading": loading_bytes(config, kind),
+        "cache_of_a_token": a_token,
+        "cache_of_a_context": a_token * config.max_positions,
+    }
 
 
 def _who_computes() -> str:

@@ -1,5 +1,6 @@
-"""What the commands share: models by their names, errors as one line with an exit code, and --version."""
+"""What the commands share: models by their names, errors as one line with an exit code, --version and --json."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
@@ -29,6 +30,7 @@ NumberType = Annotated[
     Literal["float32", "bfloat16", "float16"], typer.Option(help="Dtype to run in.", rich_help_panel=MACHINE)
 ]
 
+Json = Annotated[bool, typer.Option("--json", help="Print the figures as JSON instead of a table.")]
 WeightKind = Annotated[
     Literal["float32", "bfloat16", "float16", "int8", "int4"] | None,
     typer.Option("--weights", help="How weights are kept; as --dtype if left out.", rich_help_panel=MACHINE),
@@ -52,6 +54,11 @@ def version_option(command: str) -> Any:
             raise typer.Exit
 
     return typer.Option("--version", callback=show, is_eager=True, help="Print the version and exit.")
+
+
+def print_json(figures: Any) -> None:
+    """Print figures as JSON in ASCII, which any terminal and any pipe can take."""
+    typer.echo(json.dumps(figures, indent=1))
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The command `nanolm size`: does a model fit, how fast will it write, what limits it. Needs no torch."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,6 +12,7 @@ from rich.text import Text
 from ..budget.hardware import A100, H100, H200, Hardware
 from ..budget.shapes import PRESETS, ModelShape
 from ..budget.sizing import Capacity, capacity, in_words
+from .options import Json, print_json
 
 BAD_REQUEST = 2  # exit code
 PRESET_NAMES = {name.removesuffix("-like").lower().replace(" ", "-"): shape for name, shape in PRESETS.items()}
@@ -59,6 +61,7 @@ def size(
     hardware: Machine = "h100",
     gpus: Gpus = 1,
     headroom: Headroom = 0.1,
+    as_json: Json = False,
 ) -> None:
     """Say what a model needs: memory for weights and caches, the batch that fits, tokens a second, what limits it."""
     try:
@@ -69,6 +72,8 @@ def size(
     except (ValueError, OSError) as error:
         Console(stderr=True, soft_wrap=True).print(f"nanolm: {error}", markup=False, highlight=False)
         raise typer.Exit(BAD_REQUEST) from None
+    if as_json:
+        return print_json(asdict(found))
     console = Console()
     plain = not console.encoding.startswith("utf")
     console.print(bar(found, plain), table(found, plain))

@@ -147,3 +147,14 @@ def test_make_without_a_usable_python_says_which_ones_are(installed):
 def test_make_help_lists_every_target(installed):
     listed = make(installed, "help").stdout
     assert all(f"make {target} " in listed for target in ("lab", "test", "nightly", "lint", "build", "help"))
+
+
+def test_the_workflow_runs_every_python_that_the_course_runs_on_and_three_systems():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8"))
+    job = workflow["jobs"]["test"]
+    named = [line for line in PROJECT["classifiers"] if line.startswith("Programming Language :: Python :: 3.")]
+    assert [f"Programming Language :: Python :: {each}" for each in job["strategy"]["matrix"]["python"]] == named
+    assert {each.partition("-")[0] for each in job["strategy"]["matrix"]["os"]} == {"ubuntu", "macos", "windows"}
+    said = [step["run"] for step in job["steps"] if "run" in step]
+    assert any(".[course,serve,test,train]" in line and "-c constraints.txt" in line for line in said)
+    assert any("pytest" in line for line in said)

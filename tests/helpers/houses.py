@@ -130,7 +130,7 @@ NANOLM = House(
 COURSE = House(
     "course",
     rooms=(
-        *("paths", "errors", "registry", "nbgrader_step"),
+        *("paths", "errors", "folder", "registry", "nbgrader_step"),
         "text",
         "building",
         *("grading", "audit", "lab"),
@@ -138,7 +138,7 @@ COURSE = House(
         *("capstone", "work"),
         "leaderboard",
         *("intake", "gradebook"),
-        "bundles",
+        *("bundles", "book"),
         "update",
         *("commands", "cli", "__main__"),
     ),

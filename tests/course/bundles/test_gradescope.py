@@ -72,7 +72,7 @@ def test_the_archive_has_both_programs_at_its_top_and_they_are_runnable():
 
 
 def _archive():
-    from course.bundles.release import archive_of
+    from course.bundles.archive import archive_of
 
     return archive_of(autograder_files(4), runnable=("run_autograder", "setup.sh"))
 

@@ -10,7 +10,8 @@ from collections import Counter
 import pytest
 
 from course.building.stubs import stub_file
-from course.bundles.release import archive_of, release, release_files
+from course.bundles.archive import archive_of
+from course.bundles.release import release, release_files
 from course.errors import CourseError
 from course.paths import ROOT, read
 from course.registry import registry
