@@ -43,10 +43,9 @@ def _rows(root: Path) -> list[tuple[str, float, float]]:
     if found is None:
         raise CourseError("benchmarks/README.md has no table under '### Predicted and measured'")
     cells = [[cell.strip() for cell in line.strip("| ").split("|")] for line in found[1].splitlines()]
-    return [
-        (f"{row[0]}: {float(row[1].replace(',', '')):,.0f} MB", *(float(row[i].replace(",", "")) for i in (3, 4)))
-        for row in cells
-    ]
+    names = [f"{row[0]}: {float(row[1].replace(',', '')):,.0f} MB" for row in cells]
+    predicted, measured = ([float(row[i].replace(",", "")) for row in cells] for i in (3, 4))
+    return list(zip(names, predicted, measured, strict=True))
 
 
 if __name__ == "__main__":
