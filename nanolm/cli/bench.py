@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from .options import BAD_REQUEST, Json, one_line, print_json
+from .options import BAD_REQUEST, Json, one_line, print_json, threads_of
 
 if TYPE_CHECKING:
     from ..model.decoder import NanoLM
@@ -33,7 +33,9 @@ Rates = Annotated[
 ]
 Slots = Annotated[int, typer.Option(help="Requests served at a time, by the engine and in a batch.")]
 StepTokens = Annotated[int, typer.Option(help="Most tokens in a pass of the engine.")]
-Threads = Annotated[int, typer.Option(help="Threads of the processor.")]
+Threads = Annotated[
+    int | None, typer.Option(help="Threads of the processor, the same for all; else measured.", min=1)
+]
 Peer = Annotated[bool, typer.Option("--transformers/--no-transformers", help="Also transformers, if installed.")]
 Draw = Annotated[Path | None, typer.Option("--plot", help="Draw throughput against latency: a .png, .svg.")]
 
@@ -44,7 +46,7 @@ def bench(
     rate: Rates = None,
     slots: Slots = 32,
     max_tokens_per_step: StepTokens = 512,
-    threads: Threads = 2,
+    threads: Threads = None,
     transformers: Peer = True,
     plot: Draw = None,
     as_json: Json = False,
@@ -60,11 +62,16 @@ def bench(
         from ..workload.trace import at_rate, load_trace
 
         recorded = load_trace() if trace is None else load_trace(trace)
-        torch.set_num_threads(threads)
         engine_options = {"max_running": slots, "max_tokens_per_step": max_tokens_per_step}
         path = find_model(model)
         lacking = packages_lacking(path) if transformers else []
-        ways = ways_to_serve(load(path)[0], path, slots, engine_options, transformers and not lacking)
+        served = load(path)[0]
+        if threads is not None:
+            torch.set_num_threads(threads)
+        elif (chosen := threads_of(served, slots)) is not None:
+            chosen.between_requests()
+            console.print(f"threads: {chosen.choice}", soft_wrap=True, highlight=False)
+        ways = ways_to_serve(served, path, slots, engine_options, transformers and not lacking)
         if lacking:
             console.print(f"transformers is not measured; not installed: {', '.join(lacking)}.", soft_wrap=True)
         replays: dict[float, list[Replay]] = {}

@@ -1,6 +1,7 @@
 """Tests `nanolm/cli/bench.py`: what `nanolm bench` prints, writes and draws, on a model small enough for a test."""
 
 import json
+import re
 from importlib.util import find_spec
 
 import pytest
@@ -35,6 +36,12 @@ def test_bench_prints_every_way_and_says_that_all_wrote_the_same(files):
     assert "4 requests, 16 new tokens, all at once" in result.stdout
     assert "wrote the same tokens" in result.stdout
     assert "transformers" not in result.stdout
+
+
+def test_bench_chooses_threads_and_says_so_where_none_are_asked_for(files):
+    arguments = ["bench", files / "model", "--trace", files / "trace.jsonl", "--slots", 2, "--no-transformers"]
+    result = CliRunner().invoke(app, [str(each) for each in arguments])
+    assert result.exit_code == 0 and re.search(r"threads: \d threads? \(a pass takes", result.output), result.output
 
 
 def test_bench_measures_transformers_on_the_same_trace(files):
