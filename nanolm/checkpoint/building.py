@@ -11,6 +11,7 @@ from ..mla.model import LatentLM
 from ..model.decoder import NanoLM
 from ..model.expert_layers import SeparateLinear, StackedLinear
 from ..model.quantize import linear_layers, quantized_layer
+from ..quantization.compiled_linear import with_compiled_linear
 
 Weights = Literal["float32", "bfloat16", "float16", "int8", "int4"]
 _BITS = {"int8": 8, "int4": 4}
@@ -61,7 +62,7 @@ def build_model(
         del tensor, weight  # before the next one is read
     if config.tie_embeddings:
         model.head.weight = model.embedding.weight
-    return model.eval().requires_grad_(False)
+    return with_compiled_linear(model).eval().requires_grad_(False)
 
 
 def empty_model(config: ModelConfig) -> NanoLM:

@@ -33,9 +33,7 @@ Rates = Annotated[
 ]
 Slots = Annotated[int, typer.Option(help="Requests served at a time, by the engine and in a batch.")]
 StepTokens = Annotated[int, typer.Option(help="Most tokens in a pass of the engine.")]
-Threads = Annotated[
-    int | None, typer.Option(help="Threads of the processor, the same for all; else measured.", min=1)
-]
+Threads = Annotated[int | None, typer.Option(help="Threads of the processor, the same for all; else measured.", min=1)]
 Peer = Annotated[bool, typer.Option("--transformers/--no-transformers", help="Also transformers, if installed.")]
 Draw = Annotated[Path | None, typer.Option("--plot", help="Draw throughput against latency: a .png, .svg.")]
 
