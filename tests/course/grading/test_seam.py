@@ -4,23 +4,26 @@ import contextlib
 import io
 import os
 import re
+import subprocess
+import sys
 
 import pytest
-import warm
 
 from course.paths import ROOT, write
 from course.registry import find, registry
 
 
-def run(implementation, *arguments, start=warm.run):
+def run(implementation, *arguments):
     """Run pytest in the repository and return (exit code, everything printed)."""
-    return start(["-m", "pytest", "-p", "no:cacheprovider", *arguments], settings(implementation), ROOT)
+    return python(implementation, "-m", "pytest", "-p", "no:cacheprovider", *arguments)
 
 
-def settings(implementation):
+def python(implementation, *arguments):
     environment = {**os.environ, "NANOLM_IMPL": str(implementation), "PYTEST_ADDOPTS": ""}
     environment.pop("PYTEST_CURRENT_TEST", None)
-    return environment
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, encoding="utf-8")
+    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("value", ["nowhere", "no/such/folder", "os", "3 x"])
@@ -34,7 +37,7 @@ def test_an_implementation_that_does_not_exist_is_one_line_and_an_error_code(val
 
 
 def test_untouched_exercises_fail_with_one_line_each_and_pass_nothing(untouched):
-    code, said = run(untouched, "tests/speculative/test_acceptance.py", start=warm.cold)
+    code, said = run(untouched, "tests/speculative/test_acceptance.py")
     assert code == 1
     assert f"implementation under test: {untouched}" in said
     assert " passed" not in said and " skipped" not in said and "error" not in said.splitlines()[-1]
@@ -63,7 +66,7 @@ def listings(exercises):
     tests = sorted({name for exercise in registry() for name in exercise.tests})
     command = ["-p", "no:cacheprovider", "--collect-only", "-q", *tests, "--exercise"]
     each = f"for name in {[exercise.name for exercise in exercises]}:\n    print('exercise')\n    "
-    _, said = warm.run(["-c", f"import pytest\n{each}pytest.main([*{command}, name])"], settings("nanolm"), ROOT)
+    _, said = python("nanolm", "-c", f"import pytest\n{each}pytest.main([*{command}, name])")
     return [set(re.findall(r"(?m)^tests/.*(?=\n)", part)) for part in said.split("exercise\n")[1:]]
 
 
