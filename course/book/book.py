@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import nbformat
+from tqdm.auto import tqdm
 
 from ..building.lesson import Lesson, lessons
 from ..building.startpage import self_test_page
@@ -63,7 +64,7 @@ def _write_source(source: Path, outputs: Path, tell: Tell, root: Path, only: Seq
     pages = api_pages(root) | text_pages(root, found, links) | {"glossary.md": glossary_page(known, found)}
     for name, text in pages.items():
         write(source / name, text)
-    for lesson in found:
+    for lesson in tqdm(found, unit="lesson", desc="weeks", leave=False, delay=2):
         put_out = {} if only and lesson.name not in only else outputs_of(_solution(lesson, root), outputs, tell, root)
         released = nbformat.read(root / lesson.notebook_in("notebooks"), as_version=4)
         _write_notebook(source / "weeks" / f"{lesson.name}.ipynb", week_page(released, lesson, put_out, known, links))
