@@ -27,6 +27,7 @@ from .terms import glossary_page
 
 _NEEDED = ("sphinx", "myst_nb", "furo", "mathjax")
 _SHOWN = 30
+_BUILT = "objects.inv"  # which Sphinx writes
 Tell = Callable[[str], None]
 
 
@@ -37,9 +38,10 @@ def book(site: Path, tell: Tell = print, root: Path = ROOT, only: Sequence[str] 
         only: run and show just these lessons' cells, by name; the other weeks then have no outputs.
 
     Raises:
-        CourseError: a package of the extra `book` is missing, a cell fails, Sphinx warns, a link leads nowhere, or a
+        CourseError: the folder holds something else, a package of the extra `book` is missing, a cell fails, Sphinx warns, a link leads nowhere, or a
             picture has no alternative text.
     """
+    require_replaceable(site)
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
         raise CourseError(f"the book needs {', '.join(missing)}: pip install -e '.[book]' -c constraints.txt")
     made = root / "build" / "book"
@@ -53,6 +55,14 @@ def book(site: Path, tell: Tell = print, root: Path = ROOT, only: Sequence[str] 
         more = [f"… and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
         raise CourseError("\n".join(["the book has faults:", *found[:_SHOWN], *more]))
     return sum(1 for _ in site.rglob("*.html"))
+
+
+def require_replaceable(site: Path) -> None:
+    """Raise CourseError where a folder, or file, holds anything but a book built before: it would be lost."""
+    if site.is_dir() and (not any(site.iterdir()) or (site / _BUILT).is_file()):
+        return
+    if site.exists():
+        raise CourseError(f"{site} holds something else than a book, and would be replaced: name another folder")
 
 
 def _write_source(source: Path, outputs: Path, tell: Tell, root: Path, only: Sequence[str]) -> None:

@@ -43,10 +43,11 @@ def _rows(root: Path) -> list[tuple[str, float, float]]:
     if found is None:
         raise CourseError("benchmarks/README.md has no table under '### Predicted and measured'")
     cells = [[cell.strip() for cell in line.strip("| ").split("|")] for line in found[1].splitlines()]
-    return [
-        (f"{row[0]}: {float(row[1].replace(',', '')):,.0f} MB", *(float(row[i].replace(",", "")) for i in (3, 4)))
-        for row in cells
-    ]
+    return [(f"{row[0]}: {_number(row[1]):,.0f} MB", _number(row[3]), _number(row[4])) for row in cells]
+
+
+def _number(cell: str) -> float:
+    return float(cell.replace(",", ""))
 
 
 if __name__ == "__main__":
