@@ -38,8 +38,8 @@ def book(site: Path, tell: Tell = print, root: Path = ROOT, only: Sequence[str] 
         only: run and show just these lessons' cells, by name; the other weeks then have no outputs.
 
     Raises:
-        CourseError: the folder holds something else, a package of the extra `book` is missing, a cell fails, Sphinx warns, a link leads nowhere, or a
-            picture has no alternative text.
+        CourseError: the folder holds something else, a package of the extra `book` is missing, a cell fails, Sphinx
+            warns, a link leads nowhere, or a picture has no alternative text.
     """
     require_replaceable(site)
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
