@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import nbformat
+from tqdm.auto import tqdm
 
 from ..building.lesson import Lesson, lessons
 from ..building.startpage import self_test_page
@@ -26,6 +27,7 @@ from .terms import glossary_page
 
 _NEEDED = ("sphinx", "myst_nb", "furo", "mathjax")
 _SHOWN = 30
+_BUILT = "objects.inv"  # which Sphinx writes
 Tell = Callable[[str], None]
 
 
@@ -36,9 +38,10 @@ def book(site: Path, tell: Tell = print, root: Path = ROOT, only: Sequence[str] 
         only: run and show just these lessons' cells, by name; the other weeks then have no outputs.
 
     Raises:
-        CourseError: a package of the extra `book` is missing, a cell fails, Sphinx warns, a link leads nowhere, or a
-            picture has no alternative text.
+        CourseError: the folder holds something else, a package of the extra `book` is missing, a cell fails, Sphinx
+            warns, a link leads nowhere, or a picture has no alternative text.
     """
+    require_replaceable(site)
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
         raise CourseError(f"the book needs {', '.join(missing)}: pip install -e '.[book]' -c constraints.txt")
     made = root / "build" / "book"
@@ -54,6 +57,14 @@ def book(site: Path, tell: Tell = print, root: Path = ROOT, only: Sequence[str] 
     return sum(1 for _ in site.rglob("*.html"))
 
 
+def require_replaceable(site: Path) -> None:
+    """Raise CourseError where a folder, or file, holds anything but a book built before: it would be lost."""
+    if site.is_dir() and (not any(site.iterdir()) or (site / _BUILT).is_file()):
+        return
+    if site.exists():
+        raise CourseError(f"{site} holds something else than a book, and would be replaced: name another folder")
+
+
 def _write_source(source: Path, outputs: Path, tell: Tell, root: Path, only: Sequence[str]) -> None:
     """What Sphinx reads: pages of Markdown, reStructuredText and notebooks, and the book's own settings."""
     found, known, links = lessons(root / "solutions"), words(root), Links.of(root)
@@ -63,7 +74,7 @@ def _write_source(source: Path, outputs: Path, tell: Tell, root: Path, only: Seq
     pages = api_pages(root) | text_pages(root, found, links) | {"glossary.md": glossary_page(known, found)}
     for name, text in pages.items():
         write(source / name, text)
-    for lesson in found:
+    for lesson in tqdm(found, unit="lesson", desc="weeks", leave=False, delay=2):
         put_out = {} if only and lesson.name not in only else outputs_of(_solution(lesson, root), outputs, tell, root)
         released = nbformat.read(root / lesson.notebook_in("notebooks"), as_version=4)
         _write_notebook(source / "weeks" / f"{lesson.name}.ipynb", week_page(released, lesson, put_out, known, links))

@@ -23,7 +23,9 @@ def release(
     """
     from ..bundles.release import release as run
 
-    for path in run(week, into, solved_through):
+    with say.status("looking for lines of solutions in every file"):
+        written = run(week, into, solved_through)
+    for path in written:
         say.print(f"wrote {path.as_posix()}", markup=False)
 
 
@@ -35,7 +37,9 @@ def gradescope(
     """Make an autograder for Gradescope: an archive to upload there, with the tests of the week."""
     from ..bundles.gradescope import gradescope as run
 
-    say.print(f"wrote {run(week, into).as_posix()}", markup=False)
+    with say.status("packing the tests, the tool and the engine"):
+        written = run(week, into)
+    say.print(f"wrote {written.as_posix()}", markup=False)
 
 
 @app.command()
@@ -54,7 +58,8 @@ def similar(
     require(week, submissions)
     handed, unplaced = sort_by_student(submissions)
     left = list[Unplaced](unplaced)
-    pairs = run(read_each(week, handed, left), exercises_of(week))
+    with say.status("comparing answers"):
+        pairs = run(read_each(week, handed, left), exercises_of(week))
     for each in left:
         say.print(escape(f"NOT PLACED: {each}"))
     for pair in pairs[:most]:

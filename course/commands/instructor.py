@@ -22,7 +22,8 @@ def build(
 
     if paths and not force:
         raise CourseError("paths say what to overwrite: course build --force PATH")
-    outcome = run(force=force and not paths, overwrite=[path.as_posix() for path in paths or []])
+    with say.status("building notebooks, exercises/ and the list of exercises"):
+        outcome = run(force=force and not paths, overwrite=[path.as_posix() for path in paths or []])
     for path in outcome.written:
         say.print(f"wrote {path}")
     for path in outcome.kept:
@@ -39,7 +40,8 @@ def check_build(
     from ..building.build import answered
     from ..building.build import check_build as run
 
-    reports = run(released=released)
+    with say.status("building into memory"):
+        reports = run(released=released)
     for report in reports:
         say.print(escape(report))
     if answers := [] if released else answered():
@@ -64,5 +66,7 @@ def adopt(notebook: Annotated[Path, typer.Argument(help="A solution notebook tha
     """Take the edits of a solution notebook over into its lesson and the engine, and build again."""
     from ..building.adopt import adopt as run
 
-    for path in run(notebook):
+    with say.status("taking the edits over, and building"):
+        written = run(notebook)
+    for path in written:
         say.print(f"wrote {path}")

@@ -1,5 +1,6 @@
 """The command `nanolm doctor MODEL`: what was read of a model's files, what was inferred, and whether others agree."""
 
+from contextlib import nullcontext
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,7 +35,8 @@ def doctor(model: Model = "target", compare: Compare = True, as_json: Json = Fal
             found: dict[str, Any] = {"read": read(source), "inferred": inferred(source), "memory": memory(source)}
         if not as_json:
             Console().print(*(_table(name.capitalize(), rows) for name, rows in found.items()))
-        compared = _compared(source) if compare else {}
+        with Console(stderr=True).status("asking transformers") if compare else nullcontext():
+            compared = _compared(source) if compare else {}
     if as_json:
         print_json({"model": model, **found, "transformers": compared or None})
     elif compared:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 from .options import BAD_MODEL, BAD_REQUEST, Device, Json, one_line, print_json
@@ -47,7 +48,8 @@ def evaluate(
         table = Table(title=model, caption=how, box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
         for head in ("weights", "MB", "perplexity", "bits a byte", "solved", "nats a token"):
             table.add_column(head, justify="left" if head == "weights" else "right", no_wrap=True)
-        rows = {kind: figures(*load(model, device, weights=kind), passage, some) for kind in weights or KINDS}
+        kinds = track(weights or KINDS, model, console=Console(stderr=True), transient=True)
+        rows = {kind: figures(*load(model, device, weights=kind), passage, some) for kind in kinds}
     if as_json:
         return print_json({"model": model, "problems": problems, "weights": rows})
     for kind, row in rows.items():
