@@ -201,6 +201,7 @@ class Api:
                 "seed": seed,
                 "stop": stop,
                 "grammar": answers.grammar,
+                "score_prompt": answers.scores_prompts,
             }
             for prompt, seed, stop in zip(prompts, asked.seeds(len(prompts)), answers.stop_conditions(), strict=True)
         ]
