@@ -151,7 +151,7 @@ class Answers:
         return index, self.answers[index].take(output, self._scored(index, output))
 
     def _scored(self, index: int, output: Output) -> Scored:
-        """Return what is known of an answer's prompt, with its first output only; that of the first answer brings it."""
+        """Return what is known of an answer's prompt, with its first output; the first answer to it brings that."""
         answer, prompt = self.answers[index], index // self.n_choices
         if output.prompt_logprobs is not None:
             self._prompt_logprobs[prompt] = output.prompt_logprobs
