@@ -138,7 +138,7 @@ class Admission:
         """
         if not self._may_fit(request, n_tokens):
             return False
-        if self.prefix is None:
+        if self.prefix is None or request.score_prompt:
             return self._free_up(request.table.blocks_needed(n_tokens))
         again = request.n_preemptions > 0  # what it finds then it has computed itself, most likely
         with self.prefix.counting_resumed() if again else nullcontext():

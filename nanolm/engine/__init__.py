@@ -73,6 +73,7 @@ _HOMES = {
         "keep_right_guesses",
         "not_finite",
         "outcome_of",
+        "score_prompt",
         "verify",
     ],
 }
@@ -120,4 +121,5 @@ if TYPE_CHECKING:
     from .token_choice import keep_right_guesses as keep_right_guesses
     from .token_choice import not_finite as not_finite
     from .token_choice import outcome_of as outcome_of
+    from .token_choice import score_prompt as score_prompt
     from .token_choice import verify as verify

@@ -44,6 +44,7 @@ class Intake:
         seed: int | None = None,
         stop: Stop = None,
         grammar: Grammar | None = None,
+        score_prompt: bool = False,
     ) -> int:
         """Take a request; return its number. Nothing runs before the next `step`.
 
@@ -56,12 +57,15 @@ class Intake:
             stop: called with the new tokens so far after each; True ends the request.
             grammar: what the answer must look like: tokens that would break it are never chosen, and it ends where
                 nothing may follow.
+            score_prompt: whether the first output shall hold the log-probabilities of the prompt's own tokens: all of
+                the prompt is run then, whatever is cached of it.
 
         Raises:
             ValueError: an empty prompt, a token outside the vocabulary, max_new_tokens below 1, or a text that is
                 longer than the context or than the whole pool. No other request is touched by that.
         """
         request = self._new(prompt, max_new_tokens, sampling, stop, grammar)
+        request.score_prompt = score_prompt
         self._enter(request, seed, self.scheduler.add)
         return request.id
 
@@ -73,6 +77,7 @@ class Intake:
         seeds: Sequence[int | None] = (None,),
         stops: Sequence[Stop] | None = None,
         grammar: Grammar | None = None,
+        score_prompt: bool = False,
     ) -> list[int]:
         """Take several requests of one prompt, one a seed; return their numbers. The prompt runs once.
 
@@ -89,6 +94,7 @@ class Intake:
         if not seeds or len(stops) != len(seeds):
             raise ValueError(f"seeds has {len(seeds)} entries and stops {len(stops)}; give one of each a request")
         first, *others = [self._new(prompt, max_new_tokens, sampling, stop, grammar) for stop in stops]
+        first.score_prompt = score_prompt
         for seed in seeds:
             Rng(seed)  # what it refuses, before anybody is taken
         self._enter(first, seeds[0], self.scheduler.add)

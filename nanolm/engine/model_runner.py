@@ -17,7 +17,7 @@ from ..varlen.varlen_batch import VarlenBatch
 from .drafting import LookupDrafts, ModelDrafts, NoDrafts
 from .request import Request
 from .scheduler import Work
-from .token_choice import Outcome, TokenChoice, not_finite
+from .token_choice import Outcome, TokenChoice, not_finite, score_prompt
 
 
 class ModelRunner:
@@ -104,15 +104,18 @@ class ModelRunner:
         finite = torch.isfinite(logits.amax(-1)).tolist()  # a row of -inf only, a NaN or an infinity: no finite largest
         choice, start = choice or TokenChoice(), 0
         for request, n in work:
-            stop = start + max(1, request.n_drafted_in(n) + 1)
+            stop = start + request.n_scored_in(n)
             if not all(finite[start:stop]):
                 choice.refuse(request, n, not_finite(request.n_computed + n))
-            elif request.n_drafted_in(n) < 0:
+                start = stop
+                continue
+            score_prompt(request, n, logits[start:stop])
+            if request.n_drafted_in(n) < 0:
                 choice.outcomes.append(Outcome(request, n, []))
             else:
-                choice.add(request, n, logits[start:stop])
+                choice.add(request, n, logits[stop - request.n_drafted_in(n) - 1 : stop])
                 for follower in request.followers:  # nothing is drafted for these yet
-                    choice.add(follower, n, logits[start : start + 1])
+                    choice.add(follower, n, logits[stop - 1 : stop])
             start = stop
         return choice.made()
 
@@ -127,8 +130,7 @@ class ModelRunner:
         for request, n in work:
             pending = [*request.tokens[request.n_computed :], *request.draft][:n]
             # The end of a chunk gets logits too, only to see that they are finite: no NaN may enter the prefix cache.
-            n_scored = max(1, request.n_drafted_in(n) + 1)
-            segments.append(Segment(pending, request.n_computed, request.table, n_scored))
+            segments.append(Segment(pending, request.n_computed, request.table, request.n_scored_in(n)))
         return self.forward_segments(self.model, self.cache, segments)
 
     @torch.inference_mode()

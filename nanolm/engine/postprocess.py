@@ -1,6 +1,7 @@
 """What a pass brought, given to the requests: new tokens, an end, or another try; and their blocks given back."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from .model_runner import ModelRunner
 from .request import Output, Request
@@ -77,11 +78,14 @@ class Postprocessor:
         except Exception as error:  # its stop condition is the caller's code; it must not take the others down
             return self._fail(request, f"the stop condition raised {error!r}; the request was ended")
         logprobs = None if outcome.logprobs is None else outcome.logprobs[: len(added)]
+        is_first = request.score_prompt and len(added) == len(request.new_tokens)
+        output = Output(request.id, added, logprobs=logprobs)
+        output = replace(output, prompt_logprobs=request.prompt_logprobs) if is_first else output
         self.scheduler.complete(request, len(request.tokens) - 1)
         if request.finish_reason is None:
-            return Output(request.id, added, logprobs=logprobs)
+            return output
         self.finish(request, request.finish_reason)
-        return Output(request.id, added, request.finish_reason, metrics=request.metrics, logprobs=logprobs)
+        return replace(output, finish_reason=request.finish_reason, metrics=request.metrics)
 
     def _retry_or_fail(self, outcome: Outcome) -> list[Output]:
         """End a request that can have no token; if its draft may be to blame, run it again without."""

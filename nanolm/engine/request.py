@@ -40,6 +40,8 @@ class Request:
         stop: is called with all new tokens after each one; True ends the request.
         grammar: what its answer must look like; None: anything.
         constraint: the grammar along this answer.
+        score_prompt: whether the model's log-probabilities of the prompt's tokens are wanted; then all of it is run.
+        prompt_logprobs: those so far, from the second token on.
         id: its number, counted up from 0 in order of arrival.
         rng: the randomness, which is the request's own; each token has numbers of its own in it, `n_drawn` says which.
         n_given: tokens that were there when it began: those of the prompt, and of a fork what its original had written.
@@ -73,6 +75,8 @@ class Request:
     stop: Callable[[list[int]], bool] | None = None
     grammar: "Grammar | None" = None
     constraint: "Constraint | None" = field(init=False, default=None, repr=False)
+    score_prompt: bool = False
+    prompt_logprobs: "list[TokenLogprob]" = field(init=False, default_factory=list, repr=False)
     id: int = 0
     rng: "Rng" = _LATER
     metrics: RequestMetrics = field(default_factory=lambda: RequestMetrics(0.0))
@@ -136,6 +140,12 @@ class Request:
         """Return how many of its next n pending tokens are drafted; below 0: so many of its own are left, a chunk."""
         return self.n_computed + n - len(self.tokens)
 
+    def n_scored_in(self, n: int) -> int:
+        """Return behind how many of its next n pending tokens logits are needed: the last, and each drafted one."""
+        if self.score_prompt and self.n_computed < self.n_prompt:
+            return n
+        return max(1, self.n_drafted_in(n) + 1)
+
     def n_again(self, n: int) -> int:
         """Return how many of its next n pending tokens have been run before."""
         return max(0, min(self.n_run, self.n_computed + n) - self.n_computed)
@@ -179,6 +189,7 @@ class Output:
         id: the request's number.
         tokens: its new tokens of this pass; none if it was called off or failed.
         logprobs: what the model gave each of them, where `SamplingParams.logprobs` asks for it; else None.
+        prompt_logprobs: the same of the prompt's tokens but the first, with the first output, where that is asked for.
         finish_reason: why it ended with them, None if it goes on.
         error: what went wrong, where the reason is "error".
         metrics: its times, once it has ended.
@@ -190,3 +201,4 @@ class Output:
     error: str | None = None
     metrics: RequestMetrics | None = None
     logprobs: "list[TokenLogprob] | None" = None
+    prompt_logprobs: "list[TokenLogprob] | None" = None

@@ -103,6 +103,21 @@ def outcome_of(request: Request, n: int, new: list[int], logits: Tensor) -> Outc
     return Outcome(request, n, new, None if n_top is None else token_logprobs(logits[: len(new)], new, n_top))
 
 
+def score_prompt(request: Request, n: int, logits: Tensor) -> None:
+    """Note what the model gave the prompt's tokens, where that is wanted, from the rows behind n of its tokens.
+
+    Row i is behind position n_computed + i and so about the next; what an earlier try has noted stays.
+    """
+    if len(logits) != n or not request.score_prompt:
+        return
+    first = request.n_computed + 1
+    begin, end = len(request.prompt_logprobs) + 1, min(first + n, request.n_prompt)
+    if begin < end:
+        rows = logits[begin - first : end - first]
+        tokens = request.tokens[begin:end]
+        request.prompt_logprobs += token_logprobs(rows, tokens, request.sampling.logprobs or 0)
+
+
 def not_finite(n_read: int) -> str:
     """Return what is said of a request whose logits behind so many tokens cannot be drawn from."""
     return f"the logits after token {n_read} hold NaN or infinity"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from ..config import ModelConfig
 from ..text.detokenizer import after_start
@@ -33,12 +33,6 @@ class CompletionBody(RequestBody):
         if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) and len(prompt) > MAX_PROMPTS:
             raise ValueError(_PROMPTS)
         return prompt
-
-    @model_validator(mode="after")
-    def _check_echo(self) -> "CompletionBody":
-        if self.echo and self.logprobs is not None:
-            raise ValueError("echo and logprobs are both given; this server has no log-probabilities of the prompt")
-        return self
 
     @property
     def echoes(self) -> bool:

@@ -19,11 +19,22 @@ class LogprobFormat:
 
     def __init__(self, tokenizer: Tokenizer, chat: bool, hidden: Sequence[int], offset: int = 0) -> None:
         self.tokenizer, self.chat, self.hidden, self._offset = tokenizer, chat, set(hidden), offset
+        self._special = set(tokenizer.special_texts)  # no part of the text
 
     def of(self, records: Sequence[TokenLogprob]) -> dict[str, Any]:
         """Return what is shown of the next tokens."""
         seen = [record for record in records if record.token not in self.hidden]
         return {"content": [self._object(record) for record in seen]} if self.chat else self._lists(seen)
+
+    def of_prompt(self, first: int, records: Sequence[TokenLogprob]) -> dict[str, Any]:
+        """Return what is shown of a prompt that is echoed; its first token follows nothing, and has no probability.
+
+        Args:
+            records: of the tokens behind the first.
+        """
+        shown = self._lists([TokenLogprob(first, 0.0, []), *records])
+        shown["token_logprobs"][0] = shown["top_logprobs"][0] = None
+        return shown
 
     def joined(self, parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Return what is shown of a whole answer, from what `of` gave for its parts."""
@@ -43,7 +54,7 @@ class LogprobFormat:
         offsets = []
         for text in texts:
             offsets.append(self._offset)
-            self._offset += len(text)
+            self._offset += 0 if text in self._special else len(text)
         return {
             "tokens": texts,
             "token_logprobs": [_finite(record.logprob) for record in records],

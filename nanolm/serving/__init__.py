@@ -9,6 +9,7 @@ _HOMES = {
     "answers": [
         "Answer",
         "Answers",
+        "Scored",
         "Stop",
     ],
     "app": [
@@ -54,6 +55,7 @@ __getattr__, __dir__ = lazy(__name__, _HOMES)
 if TYPE_CHECKING:
     from .answers import Answer as Answer
     from .answers import Answers as Answers
+    from .answers import Scored as Scored
     from .answers import Stop as Stop
     from .app import build_app as build_app
     from .async_engine import AsyncEngine as AsyncEngine

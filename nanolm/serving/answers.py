@@ -12,6 +12,7 @@ from ..openai_api.logprobs import LogprobFormat
 from ..openai_api.refusal import Refusal
 from ..openai_api.request import Prompt, RequestBody
 from ..openai_api.response import Choice, Usage
+from ..sampling.logprobs import TokenLogprob
 from ..text.detokenizer import IncrementalDetokenizer
 from ..text.tokenizer import Tokenizer
 from ..text.tool_calls import ToolCallFormat
@@ -19,6 +20,7 @@ from .call_reader import CallReader
 from .request_group import RequestGroup
 
 Stop = Callable[[list[int]], bool] | None
+Scored = tuple[int, list[TokenLogprob]] | None
 
 
 @dataclass
@@ -45,10 +47,19 @@ class Answer:
     metrics: Any = None
     parts: list[Choice] = field(default_factory=list)
 
-    def take(self, output: Output) -> Choice:
-        """Return what an output adds."""
+    def take(self, output: Output, scored: Scored = None) -> Choice:
+        """Return what an output adds.
+
+        Args:
+            scored: the prompt's first token and the others' log-probabilities, for the first output of an echo.
+        """
         text, self.opening = self.opening + self.stream.push(output.tokens), ""
-        shown = self.logprobs.of(output.logprobs) if self.logprobs and output.logprobs else None
+        parts = []
+        if self.logprobs and scored is not None:
+            parts.append(self.logprobs.of_prompt(*scored))
+        if self.logprobs and output.logprobs:
+            parts.append(self.logprobs.of(output.logprobs))
+        shown = self.logprobs.joined(parts) if self.logprobs and parts else None
         if output.finish_reason is not None:
             self.metrics = output.metrics
             return self._end(text, output.finish_reason, shown)
@@ -90,6 +101,8 @@ class Answers:
         calls: ToolCallFormat | None = None,
     ) -> None:
         self.prompts, self.n_choices, self.grammar = prompts, asked.n_choices, grammar
+        self.scores_prompts = asked.echoes and asked.n_logprobs is not None
+        self._prompt_logprobs: dict[int, list[TokenLogprob]] = {}
         chat = isinstance(asked, ChatBody)
         self.answers: list[Answer] = []
         for prompt in prompts:
@@ -97,7 +110,7 @@ class Answers:
             opening = _text_of(prompt, tokenizer) if asked.echoes else ""
             for _ in range(asked.n_choices):
                 wanted = asked.n_logprobs is not None
-                logprobs = LogprobFormat(tokenizer, chat, end_tokens, len(opening)) if wanted else None
+                logprobs = LogprobFormat(tokenizer, chat, end_tokens) if wanted else None
                 reader = CallReader(calls, tokenizer.special_texts) if calls else None
                 self.answers.append(Answer(new(), opening, logprobs, new() if stops else None, reader))
 
@@ -135,7 +148,16 @@ class Answers:
         except TimeoutError:
             return self._cut()
         _check(output)
-        return index, self.answers[index].take(output)
+        return index, self.answers[index].take(output, self._scored(index, output))
+
+    def _scored(self, index: int, output: Output) -> Scored:
+        """Return what is known of an answer's prompt, with its first output; the first answer to it brings that."""
+        answer, prompt = self.answers[index], index // self.n_choices
+        if output.prompt_logprobs is not None:
+            self._prompt_logprobs[prompt] = output.prompt_logprobs
+        if not self.scores_prompts or answer.stream.n_tokens or prompt not in self._prompt_logprobs:
+            return None
+        return self.prompts[prompt].ids[0], self._prompt_logprobs[prompt]
 
     async def collect(self, group: RequestGroup, deadline: float | None = None) -> list[Choice]:
         """Return the whole answers, once all have ended; raise what `next` raises."""

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from ..grammar.constraint import Grammar
@@ -86,37 +86,26 @@ class Api:
 
     async def _answer(self, request: Request, kind: type[RequestBody]) -> Response:
         record = RequestRecord(request.url.path, request.client.host if request.client else None)
-        answers = None
-        try:
+        with record.failures():
             deadline = asyncio.get_running_loop().time() + self.limits.max_seconds
             asked = await self._asked(request, kind)
-            answers = await self._answers(asked, deadline)
+            answers = record.answers = await self._answers(asked, deadline)
             group = await self._submit(asked, answers)
             form = AnswerFormat(self.name, kind is ChatBody, asked.include_usage)
             record.note(id=form.id, stream=bool(asked.stream))
             if asked.stream:
-                end = partial(self._end_stream, group, record, answers)
+                end = partial(self._end_stream, group, record)
                 return EventStream(events_of(answers, group, deadline, form, record), end, deadline)
             try:
                 choices = await unless_gone(request.receive, answers.collect(group, deadline))
             finally:
                 self.thread.abort(group)
-        except Refusal as refusal:
-            record.write(refusal.status, answers, refusal.code or refusal.param)
-            raise
-        except ClientDisconnect:
-            record.write(499, answers, "client_gone")
-            raise
-        except Exception:
-            record.write(500, answers, "internal_error")
-            raise
-        record.write(200, answers)
+        record.write(200)
         return JSONResponse(form.whole(choices, answers.usage))
 
-    def _end_stream(self, group: RequestGroup, record: RequestRecord, answers: Answers) -> None:
+    def _end_stream(self, group: RequestGroup, record: RequestRecord) -> None:
         self.thread.abort(group)
-        status, error = record.fields.pop("outcome", (499, "client_gone"))
-        record.write(status, answers, error)
+        record.write(*record.fields.pop("outcome", (499, "client_gone")))
 
     async def _asked(self, request: Request, kind: type[RequestBody]) -> RequestBody:
         """Return what is asked, of the model that there is."""
@@ -201,6 +190,7 @@ class Api:
                 "seed": seed,
                 "stop": stop,
                 "grammar": answers.grammar,
+                "score_prompt": answers.scores_prompts,
             }
             for prompt, seed, stop in zip(prompts, asked.seeds(len(prompts)), answers.stop_conditions(), strict=True)
         ]

@@ -4,9 +4,14 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+from starlette.requests import ClientDisconnect
+
+from ..openai_api.refusal import Refusal
 from ..openai_api.response import Usage
 from .answers import Answers
 
@@ -18,7 +23,12 @@ class RequestRecord:
 
     Args:
         path, client: the address that was asked, and who asked.
+
+    Attributes:
+        answers: None where it did not come so far.
     """
+
+    answers: Answers | None = None
 
     def __init__(self, path: str, client: str | None) -> None:
         self._began = time.perf_counter()
@@ -32,16 +42,31 @@ class RequestRecord:
         """Add what is known by now."""
         self.fields |= fields
 
-    def write(self, status: int, answers: Answers | None, error: str | None = None) -> None:
+    @contextmanager
+    def failures(self) -> Iterator[None]:
+        """Write the line of a request that fails within."""
+        try:
+            yield
+        except Refusal as refusal:
+            self.write(refusal.status, refusal.code or refusal.param)
+            raise
+        except ClientDisconnect:
+            self.write(499, "client_gone")
+            raise
+        except Exception:
+            self.write(500, "internal_error")
+            raise
+
+    def write(self, status: int, error: str | None = None) -> None:
         """Write the line.
 
         Args:
             status: of the answer, or what it would have been where a stream had begun; 499: the client has gone.
-            answers: None where it did not come so far.
             error: its code.
         """
         if not _log.isEnabledFor(logging.INFO):
             return
+        answers = self.answers
         usage = answers.usage if answers else Usage()
         done = [answer for answer in answers.answers if answer.metrics] if answers else []
         times = done[0].metrics if done else None

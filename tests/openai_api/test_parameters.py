@@ -111,6 +111,30 @@ def test_a_completion_s_log_probabilities_are_the_model_s():
     assert shown["text_offset"] == [sum(lengths[:i]) for i in range(6)] and len(lengths) == 6
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_an_echo_with_log_probabilities_has_those_of_the_prompt_too(stream):
+    async def scenario(served):
+        answer = await served.complete(["ab", "xyz"], n=2, echo=True, max_tokens=3, logprobs=1, stream=stream)
+        if not stream:
+            return [choice["logprobs"] for choice in answer.json()["choices"]]
+        parts = [[each for each in event["choices"] if each["logprobs"]] for event in events_of(answer)]
+        joined = [{name: [] for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset")} for _ in range(4)]
+        for (choice,) in filter(None, parts):
+            for name, values in choice["logprobs"].items():
+                joined[choice["index"]][name] += values
+        return joined
+
+    for i, shown in enumerate(serve(scenario, MODEL)):
+        prompt = byte_tokenizer().encode(["ab", "xyz"][i // 2])
+        answer = MODEL.generate(prompt, 3)
+        rows = torch.log_softmax(MODEL(torch.tensor([[*prompt, *answer]]))[0].double(), -1)
+        expected = [float(rows[at, token]) for at, token in enumerate([*prompt, *answer][1:])]
+        assert shown["token_logprobs"][0] is shown["top_logprobs"][0] is None
+        assert shown["token_logprobs"][1:] == pytest.approx(expected)
+        assert "".join(shown["tokens"][: len(prompt)]) == ["ab", "xyz"][i // 2]
+        assert shown["text_offset"][: len(prompt)] == list(range(len(prompt)))
+
+
 def test_a_token_that_is_half_a_character_is_shown_by_its_bytes():
     shown = choices_of("p ", successor_model(ALPHABET), max_tokens=2, logprobs=0)[0]["logprobs"]
     assert shown["tokens"] == ["bytes:\\xc3", "bytes:\\xa9"] and shown["top_logprobs"] == [{}, {}]
@@ -291,7 +315,6 @@ _TEXT = {False: "a", True: [{"role": "user", "content": "a"}]}
         ({"min_p": 1.5}, "min_p is 1.5; it must be a number from 0 (all) to 1", "min_p"),
         ({"logprobs": 21}, "logprobs is 21; it must be a whole number from 0 to 20", "logprobs"),
         ({"logprobs": True}, "logprobs is True", "logprobs"),
-        ({"echo": True, "logprobs": 1}, "echo and logprobs are both given", "echo"),
         ({"prompt": ["a"] * 33}, "a list of 1 to 32 of either kind", "prompt"),
         ({"prompt": ["a", ""]}, "prompt 1 is empty", "prompt"),
         ({"stream": True, "stream_options": {"continuous_usage_stats": True}}, "stream_options is {", "stream_options"),
@@ -386,11 +409,11 @@ def test_a_failure_inside_the_server_in_mid_stream_is_an_event_and_the_last(capl
 
         take, calls = answers.Answer.take, []
 
-        def failing(self, output):
+        def failing(self, output, scored=None):
             calls.append(1)
             if len(calls) == 3:
                 raise RuntimeError("boom")
-            return take(self, output)
+            return take(self, output, scored)
 
         answers.Answer.take = failing
         try:
