@@ -16,7 +16,6 @@ _HOMES = {
         "GrammarCompiler",
         "GuidanceConstraint",
         "GuidanceGrammar",
-        "Matcher",
     ],
     "optional": [
         "OptionalConstraint",
@@ -33,6 +32,5 @@ if TYPE_CHECKING:
     from .guidance import GrammarCompiler as GrammarCompiler
     from .guidance import GuidanceConstraint as GuidanceConstraint
     from .guidance import GuidanceGrammar as GuidanceGrammar
-    from .guidance import Matcher as Matcher
     from .optional import OptionalConstraint as OptionalConstraint
     from .optional import OptionalGrammar as OptionalGrammar

@@ -17,7 +17,7 @@ from ..text.token_bytes import bytes_of
 from ..text.tokenizer import Tokenizer
 from .constraint import GAVE_UP
 
-Matcher = Any  # llguidance.LLMatcher: the library is an optional extra, and its types with it
+_Matcher = Any  # llguidance.LLMatcher: the library is an optional extra, and its types with it
 
 
 class GrammarCompiler:
@@ -68,7 +68,7 @@ class GrammarCompiler:
 class GuidanceGrammar:
     """A grammar, compiled."""
 
-    def __init__(self, matcher: Matcher, vocab_size: int) -> None:
+    def __init__(self, matcher: _Matcher, vocab_size: int) -> None:
         self._matcher, self.vocab_size = matcher, vocab_size
 
     def takes(self, answer: Sequence[int]) -> bool:
@@ -83,7 +83,7 @@ class GuidanceGrammar:
 class GuidanceConstraint:
     """A grammar along one answer."""
 
-    def __init__(self, matcher: Matcher, vocab_size: int, end_tokens: Sequence[int]) -> None:
+    def __init__(self, matcher: _Matcher, vocab_size: int, end_tokens: Sequence[int]) -> None:
         self._matcher, self.vocab_size = matcher, vocab_size
         self._ends = [token for token in end_tokens if token < vocab_size]
         self._n_read = 0
@@ -114,14 +114,14 @@ class GuidanceConstraint:
         if self._matcher.is_error():
             raise ValueError(f"{GAVE_UP}: {_why(self._matcher)}")
 
-    def _row(self, matcher: Matcher) -> Tensor:
+    def _row(self, matcher: _Matcher) -> Tensor:
         bits = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
         row = torch.from_numpy(np.unpackbits(bits, bitorder="little")[: self.vocab_size].astype(bool))
         row[self._ends] = matcher.is_accepting()
         return row if row.any() else torch.ones_like(row)
 
 
-def _why(matcher: Matcher) -> str:
+def _why(matcher: _Matcher) -> str:
     """Return what the library says of a grammar that it cannot follow, the first line of it."""
     return (matcher.get_error() or matcher.stop_reason()).partition("\n")[0][:300]
 
