@@ -30,6 +30,7 @@ _HOMES = {
     ],
     "compiled_linear": [
         "CompiledLinear",
+        "LEAST_BYTES",
         "MOST_ROWS",
         "with_compiled_linear",
     ],
@@ -104,6 +105,7 @@ if TYPE_CHECKING:
     from .awq_rounding import channel_scales as channel_scales
     from .awq_rounding import shrunken_scales as shrunken_scales
     from .compiled_linear import CompiledLinear as CompiledLinear
+    from .compiled_linear import LEAST_BYTES as LEAST_BYTES
     from .compiled_linear import MOST_ROWS as MOST_ROWS
     from .compiled_linear import with_compiled_linear as with_compiled_linear
     from .cpu_kernels import int4_kernel_matmul as int4_kernel_matmul
