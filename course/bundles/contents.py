@@ -20,7 +20,7 @@ def whole(folder: str, root: Path) -> dict[str, bytes]:
 
 def grading_tests(root: Path) -> dict[str, bytes]:
     """Return the tests that grade exercises, and of tests/helpers/ what they import, by path from the root."""
-    waiting = ["tests/conftest.py", "tests/impl.py", *sorted({t for e in registry(root) for t in e.tests})]
+    waiting = ["tests/conftest.py", *sorted({t for e in registry(root) for t in e.tests})]
     found: dict[str, bytes] = {}
     while waiting:
         name = waiting.pop()
@@ -31,9 +31,11 @@ def grading_tests(root: Path) -> dict[str, bytes]:
 
 
 def _imported(text: str, tests: Path) -> Iterator[str]:
-    """The files of tests/ and tests/helpers/ that a test imports by their bare names."""
+    """The files of tests/ and tests/helpers/ that a test imports, or names as plugins, by their bare names."""
     for node in ast.walk(ast.parse(text)):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytest_plugins":
+            names = list(ast.literal_eval(node.value))
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
         for name in names:
             for file in (f"{name}.py", f"helpers/{name}.py"):

@@ -230,10 +230,7 @@ class ModelDrafts(NoDrafts):
 
 
 def needs_verification(request: Request) -> bool:
-    """Whether a draft of the request is verified by `verify_draft`, with probabilities.
-
-    Not at temperature 0, nor with a seed: there the target's own token is known, and a drafted token is right or wrong.
-    """
+    """Whether `verify_draft` verifies the draft; at temperature 0 or with a seed the target's own token is known."""
     return request.sampling.temperature > 0 and not request.has_seed
 
 

@@ -76,7 +76,7 @@ def block_attention(
 ) -> Float[Tensor, "B N T H"]:
     """Return what `row_attention` does, of rows whose positions lie in blocks. Only for what `follows_tables` says.
 
-    Nothing is looked at: a table or a length that is wrong reads memory that is somebody else's.
+    Tables and lengths are not looked at: a wrong number reads memory that is somebody else's.
 
     Args:
         pool: a layer of a paged cache, (2, K, n_blocks, block_size · H), keys and values.
@@ -84,8 +84,14 @@ def block_attention(
         lengths: the positions that each row's first query sees, its own among them, int64.
         longest: the largest of the lengths; the row's last query sees T - 1 more.
         scales: of a pool of int8 codes: bfloat16, (2, K, n_blocks, block_size).
+
+    Raises:
+        ValueError: queries or a pool that the library does not take.
     """
+    if not follows_tables(q.dtype, pool, q.shape[-1]):
+        raise ValueError(f"q holds {q.dtype} in heads of {q.shape[-1]} and pool {pool.dtype}; see `follows_tables`")
     (keys, values), H = pool, q.shape[-1]
+    tables, lengths = tables.contiguous(), lengths.contiguous()
     K, n_blocks, numbers = keys.shape
     layout = Layout(keys=keys.data_ptr(), values=values.data_ptr(), K=K, M=tables.stride(0))
     layout.tables, layout.lengths = tables.data_ptr(), lengths.data_ptr()

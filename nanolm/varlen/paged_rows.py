@@ -98,6 +98,7 @@ class PagedRows(KVCache):
         self.capacity = max(pasts) + self.T  # of the longest row, this pass included
         self.tables = self._tables([segment.table for segment in segments], firsts)
         by_kernel = fast is not None and fast.follows(self.T, window)
+        self._follows = fast.kernel if fast is not None else None
         self._lengths = torch.tensor(pasts, device=self.tables.device) + 1 if by_kernel else None
         self._mask = None if by_kernel else self._mask_of(pasts)
         n_bytes = self.tables.numel() * pool.block_bytes // len(pool.pools)  # that a layer gathers
@@ -149,7 +150,7 @@ class PagedRows(KVCache):
     ) -> Float[Tensor, "B N T U"]:
         """As KVCache.attend; where a kernel follows the tables, nothing is gathered."""
         if self._lengths is not None:
-            if q.is_cpu:
+            if self._follows == "compiled":
                 pool, scales = self.pool.pools[layer], self.pool.scales_of(layer)
                 longest = self.capacity - self.T + 1
                 return block_attention(q, pool, self.tables, self._lengths, longest, scale, scales)

@@ -86,11 +86,12 @@ class VarlenBatch:
 
     def _kernel(self, segments: Sequence[Segment]) -> Literal["triton", "compiled"] | None:
         pool = self.pool
-        if pool.is_read_by_library and follows_tables(pool.dtype, pool.pools[0], pool.head_dim):
-            return "compiled"
         # Triton's takes one query a row, and numbers, not codes.
         by_triton = pool.is_plain and any(len(segment.tokens) == 1 for segment in segments)
-        return "triton" if by_triton and uses_triton(None, pool=pool.pools[0]) else None
+        if by_triton and uses_triton(None, pool=pool.pools[0]):
+            return "triton"
+        by_library = pool.is_read_by_library and follows_tables(pool.dtype, pool.pools[0], pool.head_dim)
+        return "compiled" if by_library else None
 
     def attend(
         self,

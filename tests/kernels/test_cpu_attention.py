@@ -196,3 +196,19 @@ def test_a_key_that_is_no_number_is_seen_by_its_own_row_alone(bad):
     k[1, 0, 5, 3] = bad
     found = row_attention(q, k, v)
     assert torch.equal(found[0], clean[0]) and found[1].isnan().all()
+
+
+@pytest.mark.parametrize("H", [6, 40])
+def test_heads_that_the_library_does_not_take_are_refused_before_memory_is_read(H):
+    pool, tables = in_blocks(numbers(1, 1, 8, H), numbers(1, 1, 8, H), 4)
+    with pytest.raises(ValueError, match=f"in heads of {H}"):
+        block_attention(numbers(1, 1, 1, H), pool, tables, torch.tensor([8]), 8)
+
+
+def test_a_table_that_is_a_part_of_a_wider_one_is_followed():
+    q, k, v = numbers(2, 2, 1, 32), numbers(2, 1, 8, 32, seed=1), numbers(2, 1, 8, 32, seed=2)
+    pool, tables = in_blocks(k, v, 4)
+    wide = torch.full((2, 4), -1)
+    wide[:, ::2] = tables
+    found = block_attention(q, pool, wide[:, ::2], torch.tensor([8, 8]), 8)
+    torch.testing.assert_close(found, formula(q, k, v).float(), atol=2e-6, rtol=2e-6)

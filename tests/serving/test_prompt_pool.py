@@ -14,13 +14,16 @@ LONG = "ab" * 100  # below the context of 256, above nothing: what matters is wh
 
 
 class SlowTokenizer(Tokenizer):
-    """A tokenizer that waits for a gate; what its chat template does, any text may do."""
+    """A tokenizer that waits for a gate once it serves; what its chat template does, any text may do."""
 
     def __init__(self):
         super().__init__(byte_tokenizer().inner)
         self.gate, self.reached = threading.Event(), threading.Event()
+        self.serves = False  # before, the server reads a trial prompt, while nobody waits
 
     def encode(self, text, special_tokens=True):
+        if not self.serves:
+            return super().encode(text, special_tokens)
         self.reached.set()
         assert self.gate.wait(PATIENCE_SECONDS)
         return super().encode(text, special_tokens)
@@ -31,6 +34,7 @@ def serve(scenario, **options):
 
     async def run():
         async with serving(tokenizer=tokenizer, **options) as served:
+            tokenizer.serves = True
             try:
                 return await scenario(served, tokenizer)
             finally:

@@ -32,7 +32,8 @@ def tool(course):
     code = shutil.ignore_patterns("__pycache__", "*.json")
     shutil.copytree(ROOT / "course", course / "course", ignore=code, dirs_exist_ok=True)
     (course / ".git" / "info").mkdir(exist_ok=True)
-    (course / ".git" / "info" / "exclude").write_text("/course/**/*.py\n", encoding="utf-8")
+    (course / ".git" / "info" / "exclude").write_text("/course/**/*.py\n/pyproject.toml\n", encoding="utf-8")
+    (course / "pyproject.toml").touch()  # a clone's; without it the command takes itself for a wheel's
     return course / "course"
 
 
