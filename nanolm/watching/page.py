@@ -7,7 +7,7 @@ from pathlib import Path
 from .recording import Recording
 
 _HERE = Path(__file__).parent
-_SERVED = '<script type="module" src="/watch.js"></script>'
+_SERVED = '<main data-nanolm-watch></main>\n<script type="module" src="/watch.js"></script>'
 # Nothing from elsewhere, no frame around it; the module sets its own styles.
 PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; "
@@ -33,7 +33,7 @@ def served_page() -> str:
 def page_of(recording: Recording) -> str:
     """Return a page that shows a recording and needs nothing besides: it opens from a file."""
     page = served_page().replace("<title>NanoLM, watched</title>", f"<title>{escape(recording.title)}</title>")
-    return page.replace(_SERVED, embedded(recording))
+    return page.replace(_SERVED, f"<main>{embedded(recording)}</main>")
 
 
 def embedded(recording: Recording) -> str:
@@ -42,6 +42,7 @@ def embedded(recording: Recording) -> str:
     run = recording.text().replace("<", "\\u003c")
     assert "</script" not in module_text()
     return (
+        "<div data-nanolm-watch></div>\n"
         f'<script type="application/json" data-nanolm-run>{run}</script>\n'
         f'<script type="module">{module_text()}</script>'
     )
