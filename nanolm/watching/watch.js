@@ -37,7 +37,8 @@ ul { list-style: none; margin: 0; padding: 0; }
 .request:focus-visible { outline-offset: -2px; }
 .prompt { color: var(--faint); } .kept { color: var(--kept); text-decoration: underline; }
 .rejected { color: var(--rejected); text-decoration: line-through; } .resampled { color: var(--resampled); font-weight: 600; }
-.row { display: flex; gap: 8px; align-items: center; } .row span { flex: 0 0 150px; } .row div { flex: 1; height: 12px; }
+.row { display: flex; gap: 8px; align-items: center; } .row span { flex: 0 0 170px; }
+.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(220px, 1fr)); gap: 12px; } .row div { flex: 1; height: 12px; }
 .part { height: 100%; min-width: 2px; border-radius: 2px; }
 .scroll { max-height: 320px; overflow: auto; }
 [hidden] { display: none !important; }
@@ -75,7 +76,7 @@ const BODY = `<style>${STYLE}</style><div class="all">
     <span><i style="background:var(--decode)"></i>decode</span><span class="kept">guess kept</span>
     <span class="rejected">guess rejected</span><span class="resampled">token drawn in its place</span></div>
     <div id="requests" class="scroll" tabindex="0" role="region" aria-labelledby="h-requests"></div></section>
-  <section aria-labelledby="h-plots" class="wide"><h2 id="h-plots">Times</h2><div id="plots" class="panels"></div></section>
+  <section aria-labelledby="h-plots" class="wide"><h2 id="h-plots">Times</h2><div id="plots" class="plots"></div></section>
 </div></div>`;
 
 const SHARED = "You answer in the manner of the First Folio. Keep the metre, keep the names of the speakers in capitals, "
@@ -138,7 +139,7 @@ function passPanel({pass}) {
   const most = Math.max(1, ...pass.parts.map(part => part.n));
   const rows = pass.parts.slice(0, 24).map(part => {
     const colour = part.kind === "prefill" ? "prefill" : "decode";
-    const guesses = part.n_drafted ? `, ${part.n_kept} of ${many(part.n_drafted, "guess").replace("guesss", "guesses")} kept` : "";
+    const guesses = part.n_drafted ? `, ${part.n_kept} of ${part.n_drafted} kept` : "";
     return `<li class="row"><span>${part.id}: ${part.kind} ${part.n}${guesses}</span><div><div class="part"
       style="width:${100 * part.n / most}%;background:var(--${colour})"></div></div></li>`;
   });
@@ -240,8 +241,8 @@ function plotsPanel(story) {
   return plot("Seconds of a pass", [{name: "measured", values: times.map(each => each.seconds), colour: "s3"},
     {name: "predicted", values: times.map(each => each.predicted), colour: "prefill", dash: true}], ms)
     + plot("Tokens a second", [{name: "now", values: rate, colour: "s1"}], value => value.toFixed(0))
-    + plot("TTFT", [{name: "of the last to end", values: of("ttft"), colour: "s4"}], ms)
-    + plot("TPOT", [{name: "of the last to end", values: of("tpot"), colour: "s1"}], ms);
+    + (ended.length ? plot("TTFT", [{name: "of the last to end", values: of("ttft"), colour: "s4"}], ms)
+    + plot("TPOT", [{name: "of the last to end", values: of("tpot"), colour: "s1"}], ms) : "");
 }
 
 // --- The view: which pass is shown, and what the buttons do ----------------------------------------------------------
