@@ -60,21 +60,21 @@ def race(model: NanoLM, prompts: Sequence[list[int]], n_new: int, rounds: int, w
 
 
 def main(
-    rounds: Annotated[int, typer.Option(min=1)] = 7,
-    requests: Annotated[int, typer.Option(min=1)] = 32,
-    new_tokens: Annotated[int, typer.Option(min=2)] = 160,
-    out: Annotated[Path | None, typer.Option(help="Where the JSON goes.")] = None,
+    results: Annotated[Path, typer.Option(help="Folder of the JSON file.")] = report.RESULTS,
+    quick: Annotated[bool, typer.Option("--quick", help="Few tokens: only to see that it runs.")] = False,
 ) -> None:
-    """Print the table."""
+    """Measure, print the table, write the JSON file."""
+    rounds, n_requests, n_new = (1, 3, 4) if quick else (9, 32, 160)
     model, tokenizer = nanolm.load("target")
-    prompts = [tokenizer.encode(f"ROMEO\nSpeak of the {i}th hour.\n") for i in range(requests)]
-    rates = race(model, prompts, new_tokens, rounds, words_of(tokenizer))
-    medians = {n: statistics.median(each) for n, each in rates.items()}
-    # In a round all have had the same machine; so rounds are compared, and not what the medians make of them.
-    lost = {n: statistics.median(1 - b / a for a, b in zip(rates[0], rates[n], strict=True)) for n in WATCHERS}
-    rows = [[n, f"{medians[n]:,.0f}", f"{lost[n]:.1%}"] for n in WATCHERS]
-    report.show(rows, rates, lost) if False else print(rows, machine)
-    del out
+    prompts = [tokenizer.encode(f"ROMEO\nSpeak of hour {i}.\n") for i in range(n_requests)]
+    about = machine.describe()
+    rates = race(model, prompts, n_new, rounds, words_of(tokenizer))
+    # In a round all have had the same machine: rounds are compared, and then their median taken.
+    cost = {n: statistics.median(1 - b / a for a, b in zip(rates[0], rates[n], strict=True)) for n in WATCHERS}
+    rows = [[str(n), f"{statistics.median(rates[n]):,.0f}", f"{cost[n]:.1%}"] for n in WATCHERS]
+    notes = [f"{n_requests} requests of {n_new} tokens at once, {rounds} rounds; {machine.one_line(about)}."]
+    report.show("Watching", notes, ["watchers", "tokens/s", "cost"], rows)
+    print(report.save("watching", {"machine": about, "tokens_per_second": rates, "cost": cost}, results))
 
 
 if __name__ == "__main__":

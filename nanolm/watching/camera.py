@@ -14,7 +14,7 @@ from typing import Any
 
 from ..engine.engine import Engine
 from ..engine.metrics import StepRecord
-from ..engine.request import Output, Request
+from ..engine.request import Output
 from ..engine.scheduler import Plan
 from ..engine.token_choice import Outcome
 from ..text.tokenizer import Tokenizer
@@ -122,32 +122,29 @@ class Camera:
             self.turn_off()
 
     def _part(self, outcome: Outcome) -> dict[str, Any]:
-        """What a pass did for one request."""
-        request, n = outcome.request, outcome.n_tokens
-        follows = request.leader is not None
-        n_drafted = 0 if follows else max(0, request.n_drafted_in(n))
-        new = outcome.new or []
+        """What a pass did for one request. Made for each in every pass, so what is none is left out."""
+        request, new = outcome.request, outcome.new or ()
+        follows, word = request.leader is not None, self.word
         part: dict[str, Any] = {
             "id": request.id,
             "kind": "fork" if follows else "decode" if request.is_decoding else "prefill",
-            "n": 0 if follows else n,
-            "start": request.n_computed,
+            "n": 0 if follows else outcome.n_tokens,
             "n_new": len(new),
-            "n_drafted": n_drafted,
-            "n_kept": min(n_drafted, max(0, len(new) - 1)),
         }
-        if self.word is not None:
-            part |= self._words(request, new, request.draft[part["n_kept"] : n_drafted])
+        rejected: Sequence[int] = ()
+        if request.draft and not follows and (n_drafted := request.n_drafted_in(outcome.n_tokens)) > 0:
+            n_kept = min(n_drafted, max(0, len(new) - 1))
+            part["n_drafted"], part["n_kept"] = n_drafted, n_kept
+            rejected = request.draft[n_kept:n_drafted]
+        if word is not None:
+            part["new"] = [word(token) for token in new]
+            if rejected:
+                part["rejected"] = [word(token) for token in rejected]
+            if request.id not in self._told:
+                self._told.add(request.id)
+                part["prompt"] = [word(token) for token in request.tokens[: request.n_prompt][-_MOST_PROMPT_WORDS:]]
+                part["before"] = [word(token) for token in request.new_tokens]
         return part
-
-    def _words(self, request: Request, new: Sequence[int], rejected: Sequence[int]) -> dict[str, Any]:
-        assert self.word is not None
-        words: dict[str, Any] = {"new": [*map(self.word, new)], "rejected": [*map(self.word, rejected)]}
-        if request.id not in self._told:
-            self._told.add(request.id)
-            words["prompt"] = [*map(self.word, request.tokens[: request.n_prompt][-_MOST_PROMPT_WORDS:])]
-            words["before"] = [*map(self.word, request.tokens[request.n_prompt :])]
-        return words
 
 
 def words_of(tokenizer: Tokenizer) -> Callable[[int], str]:

@@ -14,7 +14,7 @@ from .recording import Recording
 MOST_WATCHERS = 32
 MOST_QUEUED = 16  # frames of a watcher
 _LEAST_PAUSE, _MOST_PAUSE = 0.1, 2.0  # seconds between two frames
-_MOST_SHARE = 0.01  # of the engine's time that frames may take
+_MOST_SHARE = 0.005  # of the engine's time that frames may take
 _ALIVE_SECONDS = 15.0  # without news, after which a watcher hears that there is none
 
 

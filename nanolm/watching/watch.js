@@ -119,14 +119,14 @@ class Story {
     for (const each of over.slice(0, -8)) this.requests.delete(each.id);
   }
 
-  take(part) {
+  take({n_drafted = 0, n_kept = 0, ...part}) {
     const request = this.request(part.id);
     if (part.prompt) { request.prompt = part.prompt; request.tokens = part.before.map(text => ({text, kind: "own"})); }
     for (let i = 0; i < part.n_new; i++) {
-      const wrong = part.n_kept < part.n_drafted && i === part.n_new - 1;
-      if (wrong) for (let j = part.n_kept; j < part.n_drafted; j++)
-        request.tokens.push({text: part.rejected?.[j - part.n_kept], kind: "rejected"});
-      request.tokens.push({text: part.new?.[i], kind: i < part.n_kept ? "kept" : wrong ? "resampled" : "own"});
+      const wrong = n_kept < n_drafted && i === part.n_new - 1;
+      if (wrong) for (let j = n_kept; j < n_drafted; j++)
+        request.tokens.push({text: part.rejected?.[j - n_kept], kind: "rejected"});
+      request.tokens.push({text: part.new?.[i], kind: i < n_kept ? "kept" : wrong ? "resampled" : "own"});
     }
     request.tokens.splice(0, Math.max(0, request.tokens.length - SHOWN_TOKENS));
   }
