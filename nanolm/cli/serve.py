@@ -157,8 +157,7 @@ def _say_where(name: str, host: str, port: int, has_key: bool) -> None:
     from ..web.access import is_loopback
 
     shown = f"[{host}]" if ":" in host else host
-    typer.echo(f"nanolm: {name} is served at http://{shown}:{port}/v1 until Ctrl-C", err=True)
-    typer.echo(f"nanolm: watch it at http://{shown}:{port}/", err=True)
+    typer.echo(f"nanolm: {name} is served at http://{shown}:{port}/v1 until Ctrl-C, and to be watched at /", err=True)
     if not is_loopback(host):
         who = "without encryption" if has_key else "without a password; --api-key asks for one"
         warning = f"{host} may be reached from other machines, and whoever reaches it is served {who}"

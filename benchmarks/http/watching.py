@@ -1,7 +1,7 @@
 """What it costs to watch an engine: its tokens a second with 0, 1 and 10 watchers, in turns.
 
-`python -m benchmarks.watching` serves a load with the shipped target by `AsyncEngine`, as `nanolm serve` does. Each
-watcher reads the frames as fast as they come; a round gives each number of watchers one turn, on an engine of its own.
+`python -m benchmarks.http.watching` serves a load with the shipped target by `AsyncEngine`, as `nanolm serve` does.
+Each watcher reads frames as fast as they come; each number of watchers has one turn a round, on an engine of its own.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from nanolm.sampling import SamplingParams
 from nanolm.serving import AsyncEngine
 from nanolm.watching import Feed, Watcher, words_of
 
-from .tools import machine, report
+from ..tools import machine, report
 
 WATCHERS = (0, 1, 10)
 _RULES = SamplingParams(0.0, end_tokens=())
