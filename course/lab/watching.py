@@ -64,7 +64,7 @@ def live(engine: Engine, tokenizer: Tokenizer, title: str = "the engine") -> Ite
 def _widget(**values: Any) -> Any:
     """A widget with traits `run`, a recorded run's JSON, and `title`; None, and a line, without anywidget."""
     try:
-        import anywidget
+        import anywidget  # pyright: ignore[reportMissingImports]  an optional extra
         import traitlets
     except ModuleNotFoundError:
         print(NO_WIDGET)
