@@ -847,6 +847,16 @@ print(f"{m.n_preemptions} preemptions, {m.own_share:.0%} of the time outside the
 # The upper pictures were drawn while the engine ran, the lowest one is the last. Where orange is above zero, requests
 # wait; look whether the pool is full then (memory makes them wait), or 32 run (places do). A red mark is a preemption.
 #
+# The same pass by pass, in a pool so small that you can see each block: five requests in 24 blocks of 8. Press Play,
+# or go on with the arrows; which requests are preempted, and when?
+
+# %%
+from course.lab.watching import watched
+
+with watched(new_engine(small, n_blocks=24, block_size=8), tokenizer, "A pool too small") as run:
+    run.engine.generate([tokenizer.encode(f"{name}\n") for name in ("ROMEO", "JULIET", "HAMLET", "IAGO", "PORTIA")], 60)
+
+# %% [markdown]
 # ## TTFT, in parts
 #
 # **TTFT = queue + prefill + network** (and, for models that think first, their hidden reasoning). The engine keeps the

@@ -492,6 +492,16 @@ print(f"the text that each writes alone, without any cache: {together == alone}"
 # texts may part at a near tie, as in week 3: a pass over 7 positions adds its products up in another order than one
 # over 1,007.)
 #
+# The tree at work, with a shorter beginning: six prompts share 64 tokens. Go through it with the arrows, and look at
+# the tree and at who holds the first blocks.
+
+# %%
+from course.lab.watching import watched
+
+with watched(Engine(target, n_blocks=64, block_size=8), tokenizer, "One beginning, six prompts") as run:
+    run.engine.generate([system[:64] + tokenizer.encode(f"{i} + {i}:") for i in range(11, 17)], 16, unending)
+
+# %% [markdown]
 # ## Predict, then measure: twenty conversations
 #
 # All twenty arrive in the same second. We look at the **time to the first token**, TTFT, and ask for one token each, so

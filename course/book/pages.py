@@ -9,6 +9,7 @@ from ..building.startpage import weeks_table
 from ..errors import CourseError
 from ..paths import read
 from .links import Links
+from .replays import replay_html
 
 _TEXTS = {
     "models.md": "nanolm/shipped/README.md",
@@ -26,7 +27,8 @@ _LEVERS = "## Five levers\n"
 def text_pages(root: Path, lessons: Sequence[Lesson], links: Links) -> dict[str, str]:
     """Return Markdown by the page's path: the start page, the self-test's place, and the repository's texts."""
     pages = {page: links.rewritten(read(root / file), file, page.removesuffix(".md")) for page, file in _TEXTS.items()}
-    return pages | {"index.md": _start(root, lessons, links), "weeks/index.md": _weeks(lessons)}
+    made = {"index.md": _start(root, lessons, links), "weeks/index.md": _weeks(lessons), "watch.md": _watch(root)}
+    return pages | made
 
 
 def _start(root: Path, lessons: Sequence[Lesson], links: Links) -> str:
@@ -36,6 +38,13 @@ def _start(root: Path, lessons: Sequence[Lesson], links: Links) -> str:
     if left := re.search(r"\{\{\w+\}\}", text):
         raise CourseError(f"book/index.md has {left[0]}, for which the book has nothing")
     return text
+
+
+def _watch(root: Path) -> str:
+    """The recorded runs, each in the place of its name."""
+    text = read(root / "book" / "watch.md")
+    # A longer fence than any run of colons in a run's texts.
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: f"::::::{{raw}} html\n{replay_html(found[1], root)}\n::::::", text)
 
 
 def _levers(lessons: Sequence[Lesson], links: Links) -> str:

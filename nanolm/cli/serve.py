@@ -27,14 +27,17 @@ if TYPE_CHECKING:
     from ..model.decoder import NanoLM
     from ..serving.async_engine import AsyncEngine
     from ..text.tokenizer import Tokenizer
+    from ..watching.feed import Feed
 
-NO_EXTRA = NO_PORT = 1  # exit codes
+NO_EXTRA = NO_PORT = NO_RECORD = 1  # exit codes
 
 
 def serve(
     model: of.Model = "target",
     name: of.Name = None,
     log_requests: of.LogRequests = False,
+    watch: of.Watch = False,
+    record: of.Record = None,
     host: of.Host = "127.0.0.1",
     port: of.Port = 8000,
     api_key: of.ApiKey = None,
@@ -96,11 +99,17 @@ def serve(
         from ..serving.app import build_app
         from ..serving.request_log import log_requests as begin_to_log
 
-        app = build_app(thread, tokenizer, name, limits, access)
+        feed = _feed(thread, tokenizer, name, watch, record)
+        app = build_app(thread, tokenizer, name, limits, access, feed)
         if log_requests:
             begin_to_log()
         _say_where(name, host, listener.getsockname()[1], api_key is not None)
-        WebServer(app, lambda: thread.drain(grace_seconds), limits).run(sockets=[listener])
+        try:
+            WebServer(app, lambda: thread.drain(grace_seconds), limits).run(sockets=[listener])
+        finally:
+            if record is not None and feed.recording is not None:
+                with one_line(NO_RECORD):
+                    feed.recording.save(record)
 
 
 def _check_extra() -> None:
@@ -126,6 +135,19 @@ def _engine(model: "NanoLM", max_waiting: int, **options: Any) -> "AsyncEngine":
         return AsyncEngine(Engine(model, **options), max_waiting, threads_of(model, rows=8))
 
 
+def _feed(thread: "AsyncEngine", tokenizer: "Tokenizer", name: str, watch: bool, record: Path | None) -> "Feed":
+    """Return what watchers see; a file that cannot be written ends the command before anything is served."""
+    from ..watching.camera import words_of
+    from ..watching.feed import Feed
+    from ..watching.recording import Recording
+
+    recording = None if record is None else Recording(f"{name}, served")
+    if record is not None and recording is not None:
+        with one_line(NO_RECORD):
+            recording.save(record)
+    return Feed(thread.engine, thread.call, words_of(tokenizer) if watch else None, recording)
+
+
 def _guesser(draft: str | None, tokenizer: "Tokenizer", device: str, dtype: str) -> "NanoLM | str | None":
     """Return the draft as the engine wants it."""
     return draft if draft in (None, PROMPT_LOOKUP) else load_draft_model(draft, tokenizer, device, dtype)
@@ -135,7 +157,7 @@ def _say_where(name: str, host: str, port: int, has_key: bool) -> None:
     from ..web.access import is_loopback
 
     shown = f"[{host}]" if ":" in host else host
-    typer.echo(f"nanolm: {name} is served at http://{shown}:{port}/v1 until Ctrl-C", err=True)
+    typer.echo(f"nanolm: {name} is served at http://{shown}:{port}/v1 until Ctrl-C, and to be watched at /", err=True)
     if not is_loopback(host):
         who = "without encryption" if has_key else "without a password; --api-key asks for one"
         warning = f"{host} may be reached from other machines, and whoever reaches it is served {who}"

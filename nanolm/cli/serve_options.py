@@ -1,5 +1,6 @@
 """The options of `nanolm serve`, by what they are about."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -12,6 +13,14 @@ Model = Annotated[str, typer.Argument(help="The model to serve: a shipped one, a
 Name = Annotated[str | None, typer.Option(help="What clients call it; that of its folder or file if left out.")]
 LogRequests = Annotated[
     bool, typer.Option("--log-requests", help="Write a line of JSON for each request, without its texts, to stdout.")
+]
+Watch = Annotated[
+    bool,
+    typer.Option("--watch", help="Show everybody's texts to whoever opens /, and let them stop or slow the engine."),
+]
+Record = Annotated[
+    Path | None,
+    typer.Option(dir_okay=False, help="Write the run to this JSON file in the end; texts only with --watch."),
 ]
 
 Host = Annotated[

@@ -40,6 +40,7 @@ _HOMES = {
     ],
     "metrics": [
         "EngineMetrics",
+        "Observer",
         "RequestMetrics",
         "StepRecord",
         "summary",
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
     from .intake import Stop as Stop
     from .intake import check_steady as check_steady
     from .metrics import EngineMetrics as EngineMetrics
+    from .metrics import Observer as Observer
     from .metrics import RequestMetrics as RequestMetrics
     from .metrics import StepRecord as StepRecord
     from .metrics import summary as summary

@@ -21,7 +21,7 @@ from ..paging.watched import WatchedAllocator
 from ..window.grouped_cache import grouped_paged_cache
 from ..window.layer_groups import LayerGroups
 from .blocking import BlockingCalls
-from .metrics import EngineMetrics, StepRecord, summary
+from .metrics import EngineMetrics, Observer, StepRecord, summary
 from .model_runner import ModelRunner
 from .plain_runner import PlainRunner
 from .postprocess import Postprocessor
@@ -60,6 +60,7 @@ class Engine(BlockingCalls):
     Attributes:
         scheduler, cache, runner: the books, the tensors, and what computes.
         records: a StepRecord for each of the last 100,000 passes.
+        observer: is told of every pass; None, at first: nobody looks, and nothing is done for it.
 
     Raises:
         ValueError: a size below 1, a kind of cache that the model has no blocks for, a draft of another vocabulary.
@@ -111,6 +112,7 @@ class Engine(BlockingCalls):
         rules = int(reserve * n_blocks), max_overtakes, groups
         scheduler = Scheduler(allocator, block_size, max_running, max_tokens_per_step, prefix, *rules)
         self.records: deque[StepRecord] = deque(maxlen=_MANY_RECORDS)
+        self.observer: Observer | None = None
         self._requests: dict[int, Request] = {}
         self._postprocess = Postprocessor(self._requests, scheduler, self.runner, clock)
         self.scheduler = scheduler
@@ -175,10 +177,15 @@ class Engine(BlockingCalls):
         if not plan.work:
             return []
         outcomes, model_seconds = self._run(plan)
+        observer = self.observer
+        if observer is not None:
+            observer.ran(plan, outcomes)
         record = _record(outcomes, plan, self.scheduler, started, model_seconds)
         outputs = self._postprocess(outcomes)
         n_new_tokens = sum(len(output.tokens) for output in outputs)
         self.records.append(replace(record, seconds=self.clock() - started, n_new_tokens=n_new_tokens))
+        if observer is not None:
+            observer.passed(self.records[-1], outputs)
         return outputs
 
     def _schedule(self, now: float) -> Plan:

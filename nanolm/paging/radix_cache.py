@@ -64,6 +64,11 @@ class RadixCache(AdmissionCalls):
         return len(self._on_device)
 
     @property
+    def device_blocks(self) -> Collection[int]:
+        """Those blocks, each once, parents before their children."""
+        return self._on_device.values()  # pyright: ignore[reportReturnType]  a view has a length and members
+
+    @property
     def n_host_blocks(self) -> int:
         """Blocks that only the host store has."""
         return len(self._on_host)

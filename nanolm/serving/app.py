@@ -16,6 +16,8 @@ from starlette.routing import Route
 
 from ..openai_api.refusal import Refusal
 from ..text.tokenizer import Tokenizer
+from ..watching.endpoints import WatchApi
+from ..watching.feed import Feed
 from ..web.access import Access, Guard
 from ..web.limits import Limits
 from .async_engine import AsyncEngine
@@ -28,18 +30,23 @@ def build_app(
     name: str,
     limits: Limits | None = None,
     access: Access | None = None,
+    feed: Feed | None = None,
 ) -> Starlette:
     """Return the ASGI application that serves one model under a name; it starts and closes the thread.
 
     Args:
         access: whose requests are taken; None: anybody's but those of web pages.
+        feed: what whoever watches the engine at / sees; None: lengths and no texts.
     """
     limits, access = limits or Limits(), access or Access()
     api = Api(thread, tokenizer, name, limits)
+    feed = feed or Feed(thread.engine, thread.call)
+    thread.on_drain = feed.close
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         thread.start()
+        feed.start()
         try:
             yield
         finally:
@@ -51,6 +58,7 @@ def build_app(
             Route("/health", api.health),
             Route("/ready", api.ready),
             Route("/metrics", api.metrics),
+            *WatchApi(feed, limits).routes(),
             Route("/v1/models", api.models),
             Route("/v1/models/{name:path}", api.model),
             Route("/v1/completions", api.complete, methods=["POST"]),

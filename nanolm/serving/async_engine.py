@@ -36,11 +36,13 @@ class AsyncEngine:
     Attributes:
         metrics: what has been served.
         state: "new", "serving", "draining" or "broken"; "closed" in the end.
+        on_drain: is called when it begins to drain.
     """
 
     def __init__(self, engine: Engine, max_waiting: int = 64, threads: Threads | None = None) -> None:
         self.engine, self.metrics, self.state = engine, ServerMetrics(self.gauges), "new"
         self.threads = threads
+        self.on_drain: Callable[[], None] = lambda: None
         self.max_open = engine.scheduler.max_running + max_waiting
         self._open: set[RequestGroup] = set()
         self._commands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -61,7 +63,9 @@ class AsyncEngine:
             found["threads"] = self.threads.choice.threads
         return found
 
-    # --- the loop's side ---------------------------------------------------------------------------------------------
+    def call(self, command: Callable[[], None]) -> None:
+        """Let the engine's thread do something between two passes; it must not raise."""
+        self._commands.put(command)
 
     def start(self) -> None:
         """Begin to serve the running event loop."""
@@ -106,6 +110,7 @@ class AsyncEngine:
     async def drain(self, grace_seconds: float) -> None:
         """Take no more requests and let those taken end; abort what is left after the grace period."""
         self.state = "draining" if self.state == "serving" else self.state
+        self.on_drain()
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
                 await self._idle.wait()
@@ -146,8 +151,6 @@ class AsyncEngine:
             group.settle(NotServing(why))
             self._deliver([(group, i, Output(-1, finish_reason="error", error=why)) for i in sorted(group.going)])
         self._ended.set()
-
-    # --- the thread's side -------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         broken = True

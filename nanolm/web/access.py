@@ -16,8 +16,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ..openai_api.refusal import Refusal
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-# What says only that the server is there; a balancer asks it without a key.
-_WITHOUT_KEY = ("/health", "/ready")
+# What says only that the server is there, which a balancer asks without a key; and the page and its script, in which
+# nobody's data are: a browser opens them without one, and the page sends the key that it is given.
+_WITHOUT_KEY = ("/health", "/ready", "/", "/watch.js")
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,22 @@ class Access:
             why = f"Host is {host[:100]!r}; this server goes by {', '.join(self.hosts)}"
             return Refusal(403, why, "Host", "host_not_allowed")
         origin = headers.get("origin")
-        if origin is not None and "*" not in self.origins and origin not in self.origins:
+        if origin is not None and not self._takes(origin, headers.get("host", "")):
             why = f"Origin is {origin[:100]!r}; web pages may use this server if it is started with --cors ORIGIN"
             return Refusal(403, why, "Origin", "origin_not_allowed")
         if self.api_key is not None and path not in _WITHOUT_KEY and not self._has_key(headers):
             why = "Authorization must be 'Bearer KEY' with the key that the server was started with"
             return Refusal(401, why, "Authorization", "invalid_api_key", WWW_Authenticate="Bearer")
         return None
+
+    def _takes(self, origin: str, host: str) -> bool:
+        """Whether a page of this origin may ask: one of those given, or the server's own.
+
+        Its own comes from where it asks. A stranger's page could say so by a name that it has pointed here; so the
+        name must be known to be the server's, or be an address, which nobody else can have.
+        """
+        is_own = origin in (f"http://{host}", f"https://{host}") and (self.hosts is not None or _is_address(host))
+        return is_own or "*" in self.origins or origin in self.origins
 
     def _has_key(self, headers: Mapping[str, str]) -> bool:
         scheme, _, given = headers.get("authorization", "").partition(" ")
@@ -85,6 +95,13 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _is_address(host: str) -> bool:
+    try:
+        return bool(ip_address(_name_in(host)))
+    except ValueError:
+        return False
 
 
 class Guard:

@@ -118,7 +118,7 @@ NANOLM = House(
         *("checkpoint", "machine", "speculative"),
         "engine",
         "workload",
-        *("openai_api", "web", "serving", "cli"),
+        *("openai_api", "web", "watching", "serving", "cli"),
         "__main__",
     ),
     longer={

@@ -1,0 +1,121 @@
+"""The page on which an engine is watched, in a browser: live while 20 requests are served, and a recorded run."""
+
+import json
+
+import httpx
+import pytest
+from browser import Browser, program
+from serving import PATIENCE_SECONDS, random_model
+from web_server import running
+
+from course.book.replays import FOLDER, REPLAYS
+from course.paths import ROOT
+from nanolm.watching import Recording, page_of
+
+WIDE, NARROW = 1400, 480  # pixels
+IN_PAGE = "document.querySelector('[data-nanolm-watch]').shadowRoot"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(program() is None, reason="there is no Chromium here"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    opened = Browser(tmp_path_factory.mktemp("profile"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(params=REPLAYS)
+def replay(request, tmp_path):
+    recording = Recording.load(ROOT / FOLDER / f"{request.param}.json")
+    page = tmp_path / "replay.html"
+    page.write_text(page_of(recording), encoding="utf-8")
+    return page, recording
+
+
+def until(browser, condition):
+    """Wait until JavaScript in the page is true."""
+    tries = PATIENCE_SECONDS * 20
+    script = f"""new Promise(done => {{ let left = {tries}; const look = () =>
+        {condition} ? done(true) : left-- ? setTimeout(look, 50) : done(false); look(); }})"""
+    assert browser.run(script), f"it did not come true: {condition}"
+
+
+@pytest.mark.parametrize(("width", "dark"), [(WIDE, False), (WIDE, True), (NARROW, False), (NARROW, True)])
+def test_a_replay_opens_from_a_file_without_a_complaint_and_fits(browser, replay, width, dark):
+    browser.open(replay[0], width=width, dark=dark)
+    until(browser, f"{IN_PAGE}.querySelectorAll('.request').length")
+    assert browser.problems == []
+    assert browser.run("document.documentElement.scrollWidth") <= width
+
+
+def test_a_replay_is_stepped_by_its_buttons(browser, replay):
+    page, recording = replay
+    browser.open(page)
+    n = sum(max(1, len(frame["passes"])) for frame in recording.frames)
+    until(browser, f"{IN_PAGE}.getElementById('place').max == {n - 1}")
+    for button, by in (("next", 1), ("back", -1)):
+        before = browser.run(f"Number({IN_PAGE}.getElementById('place').value)")
+        browser.run(f"{IN_PAGE}.getElementById('{button}').click()")
+        until(browser, f"{IN_PAGE}.getElementById('place').value == {before + by}")
+
+
+def test_a_replay_stands_still_until_it_is_played(browser, replay):
+    browser.open(replay[0])
+    until(browser, f"{IN_PAGE}.getElementById('play').textContent == 'Play'")
+
+
+def test_a_hostile_text_of_a_run_stays_a_text(browser, tmp_path):
+    nasty = "</script><img src=x onerror=\"document.title='taken'\">"
+    recording = Recording.load(ROOT / FOLDER / "shared_prompt.json")
+    recording.title = nasty
+    for frame in recording.frames:
+        for each in frame["passes"]:
+            for part in each["parts"]:
+                part["new"] = [nasty] * part["n_new"]
+    page = tmp_path / "nasty.html"
+    page.write_text(page_of(recording), encoding="utf-8")
+    browser.open(page)
+    until(browser, f"{IN_PAGE}.querySelectorAll('.request').length")
+    assert browser.run("document.title") == nasty and browser.problems == []
+    assert browser.run(f"{IN_PAGE}.querySelector('img')") is None
+
+
+def open_live(browser, url):
+    browser.problems.clear()
+    browser.ask("Page.navigate", url=url)
+    until(browser, f"document.querySelector('[data-is-shown]') && {IN_PAGE}.querySelector('svg')")
+
+
+def complaints(browser):
+    """Without the requests to the server itself."""
+    return [each for each in browser.problems if "the page asks the net for http://127.0.0.1" not in each]
+
+
+def test_a_live_page_shows_twenty_requests_to_their_end(browser):
+    with running(random_model(eos_token_ids=()), max_running=4) as server:
+        open_live(browser, server.url)
+        prompts = json.dumps("\n".join(f"prompt {i}" for i in range(20)))
+        browser.run(f"{IN_PAGE}.getElementById('prompts').value = {prompts}")
+        browser.run(f"{IN_PAGE}.getElementById('send').click()")
+        until(
+            browser,
+            f"[...{IN_PAGE}.querySelectorAll('#answers li')].filter(li => !li.textContent.endsWith('…')).length == 20",
+        )
+        server.wait_until_idle()
+        assert httpx.get(f"{server.url}/metrics").text.count('nanolm_requests_total{reason="length"} 20.0') == 1
+        until(browser, f"{IN_PAGE}.getElementById('queue').textContent.includes('0 requests run, 0 wait')")
+        until(browser, f"{IN_PAGE}.getElementById('requests').textContent.includes('ended: length')")
+        assert complaints(browser) == []
+
+
+def test_the_scenes_of_a_live_page_are_sent_by_their_buttons(browser):
+    with running(random_model(eos_token_ids=(), max_positions=2048), n_blocks=1024) as server:
+        open_live(browser, server.url)
+        assert browser.run(f"{IN_PAGE}.querySelectorAll('#scenes button').length") == 4
+        browser.run(f"{IN_PAGE}.getElementById('scenes').firstChild.click()")
+        until(browser, f"{IN_PAGE}.getElementById('tree').textContent.includes('held by')")
+        assert complaints(browser) == []
