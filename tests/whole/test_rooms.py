@@ -81,6 +81,14 @@ def test_the_plan_of_the_house_shows_every_room(house):
     assert not missing, f"ARCHITECTURE.md shows no {', '.join(missing)} of {house.name}"
 
 
+def test_every_room_of_the_engine_and_every_folder_is_told_in_words():
+    text = read(ROOT / "CONTRIBUTING.md")
+    rows = re.findall(r"(?m)^\| `([a-z_]+)/` \|", text[text.index("| room of `nanolm/` |") :])
+    assert sorted(rows) == sorted(room for room in NANOLM.packages if room), "a row a room"
+    for folder in ("nanolm", "solutions", "notebooks", "exercises", "work", "course", "tests", "benchmarks", "book"):
+        assert f"| `{folder}/` |" in text
+
+
 def test_every_file_that_the_plan_leads_to_is_there():
     named = re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+\.\w+)?)`", read(ROOT / "ARCHITECTURE.md"))
     missing = [path for path in named if not ((ROOT / path).exists() or (ROOT / "nanolm" / path).exists())]
