@@ -49,6 +49,11 @@ def test_two_requests_do_not_share_a_list_of_times():
     assert RequestMetrics(0.0).token_times == []
 
 
+def told(metrics):
+    """The fields, without those that are NaN: nobody drafts, so there is nothing to tell of drafts."""
+    return {name: value for name, value in vars(metrics).items() if not (isinstance(value, float) and value != value)}
+
+
 def test_summary_of_passes():
     # 4 seconds, 3 of them in the model: a quarter is the engine's own. 8 tokens in 4 seconds. 4, 2 and 3 requests of 5.
     passes = [
@@ -56,7 +61,7 @@ def test_summary_of_passes():
         record(1.0, 1.0, n_new=1, n_running=2, n_used=9, n_preempted=2),
         record(1.0, 1.0, n_new=3, n_running=3, n_used=2, n_preempted=1),
     ]
-    assert summary(passes, max_running=5, hit_rate=0.25) == EngineMetrics(
+    expected = EngineMetrics(
         n_steps=3,
         seconds=4.0,
         own_share=0.25,
@@ -68,6 +73,7 @@ def test_summary_of_passes():
         peak_blocks=9,
         hit_rate=0.25,
     )
+    assert told(summary(passes, max_running=5, hit_rate=0.25)) == told(expected)
 
 
 def test_summary_weighs_passes_by_their_seconds_and_not_each_alike():
@@ -76,7 +82,7 @@ def test_summary_weighs_passes_by_their_seconds_and_not_each_alike():
 
 
 def test_summary_without_passes_is_zeros():
-    assert summary([], 4) == EngineMetrics(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0)
+    assert told(summary([], 4)) == told(EngineMetrics(0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0))
 
 
 def test_summary_of_passes_that_took_no_time_divides_by_nothing():

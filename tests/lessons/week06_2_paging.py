@@ -192,6 +192,7 @@ TABLE = [
         "7.5/(μ + 7.5) < 0.02 exactly if μ > 367.5, so from 368 tokens on",
         {"7.5": 15 / 2, "367.5": 7.5 / 0.02 - 7.5, "368": math.ceil(367.5)},
     ),
+    Given("five requests in 24 blocks of 8", "of the cell below"),
     Given("For g = 16:"),
     *(
         Given(f"{who}, [*", "a year")

@@ -271,6 +271,7 @@ TABLE = [
         {"1.15": 1.25 - 0.1, "0.9": 1 - 0.1, "1.28": 1.15 / 0.9, "2": math.ceil(1.15 / 0.9), "1.35": 1.25 + 0.1},
     ),
     Derived("1.9/0.9 = 2.11, so n = 3", {"1.9": 2 - 0.1, "2.11": 1.9 / 0.9, "3": math.ceil(1.9 / 0.9)}),
+    Given("six prompts share 64 tokens", "of the cell below"),
     Derived("= 0.25/1.15 = 0.217", {"0.217": PAYS_FROM}),
     Given("**Mark scheme (6).** (a) both costs written down, 1; inequality solved, 1; n = 2, 1.", "points"),
     Given("Numbers without derivation: at most 2 in all", "points"),
