@@ -122,6 +122,13 @@ INLINE void some_queries(widener widen, int64_t bytes, const layout *of, int64_t
     float inverse[4];
     for (int64_t s = 0; s < S; s += size) {
         const int64_t first = head * of->heads + table[s / size] * of->blocks, count = S - s < size ? S - s : size;
+        if (s + size < S && size <= RUN) { /* blocks lie apart: the next one's lines are asked for while this one is used */
+            const int64_t next = head * of->heads + table[s / size + 1] * of->blocks;
+            for (int64_t at = 0; at < size * H * bytes; at += 64) {
+                __builtin_prefetch(of->keys.numbers + next * H * bytes + at);
+                __builtin_prefetch(of->values.numbers + next * H * bytes + at);
+            }
+        }
         for (int64_t i = 0; i < count; i += RUN)
             scores(widen, bytes, of, first + i, count - i < RUN ? count - i : RUN, q, n, p + s + i, padded);
     }
