@@ -14,8 +14,7 @@ def assert_served(numbers):
             raise AssertionError(f"load {number}: `Load({number})` of helpers/any_load.py shows it again") from error
 
 
-# Half of the hundred at once, the other half with the slow ones: a load takes a second or more.
-@pytest.mark.parametrize("tens", [pytest.param(n, marks=[pytest.mark.slow] if n >= 5 else []) for n in range(10)])
+@pytest.mark.parametrize("tens", range(10))
 def test_a_hundred_loads_of_all_kinds(tens):
     assert_served(range(10 * tens, 10 * tens + 10))
 
