@@ -40,7 +40,6 @@ _HOMES = {
     ],
     "metrics": [
         "EngineMetrics",
-        "Observer",
         "RequestMetrics",
         "StepRecord",
         "summary",
@@ -55,6 +54,7 @@ _HOMES = {
         "plain_model",
     ],
     "postprocess": [
+        "Observer",
         "Postprocessor",
     ],
     "request": [
@@ -101,7 +101,6 @@ if TYPE_CHECKING:
     from .intake import Stop as Stop
     from .intake import check_steady as check_steady
     from .metrics import EngineMetrics as EngineMetrics
-    from .metrics import Observer as Observer
     from .metrics import RequestMetrics as RequestMetrics
     from .metrics import StepRecord as StepRecord
     from .metrics import summary as summary
@@ -110,6 +109,7 @@ if TYPE_CHECKING:
     from .plain_runner import PlainLookupDrafts as PlainLookupDrafts
     from .plain_runner import PlainRunner as PlainRunner
     from .plain_runner import plain_model as plain_model
+    from .postprocess import Observer as Observer
     from .postprocess import Postprocessor as Postprocessor
     from .request import FINISH_REASONS as FINISH_REASONS
     from .request import Output as Output

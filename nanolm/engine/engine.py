@@ -21,10 +21,10 @@ from ..paging.watched import WatchedAllocator
 from ..window.grouped_cache import grouped_paged_cache
 from ..window.layer_groups import LayerGroups
 from .blocking import BlockingCalls
-from .metrics import EngineMetrics, Observer, StepRecord, summary
+from .metrics import EngineMetrics, StepRecord, summary
 from .model_runner import ModelRunner
 from .plain_runner import PlainRunner
-from .postprocess import Postprocessor
+from .postprocess import Observer, Postprocessor
 from .request import Output, Request
 from .scheduler import Plan, Scheduler
 from .token_choice import Outcome

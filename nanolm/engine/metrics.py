@@ -7,12 +7,7 @@ after it is counted token by token (inter-token latency, of which TPOT is the me
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from .request import Output
-    from .scheduler import Plan
-    from .token_choice import Outcome
+from typing import Any
 
 
 @dataclass
@@ -103,18 +98,6 @@ class StepRecord:
     n_preempted: int
     n_again_tokens: int = 0
     n_drafted_tokens: int = 0
-
-
-class Observer(Protocol):
-    """Somebody who looks at an engine's passes, in its thread. It changes nothing, and must not raise."""
-
-    def ran(self, plan: "Plan", outcomes: "Sequence[Outcome]") -> None:
-        """A pass has run, and its requests have not got their tokens yet."""
-        ...
-
-    def passed(self, record: StepRecord, outputs: "Sequence[Output]") -> None:
-        """They have them."""
-        ...
 
 
 @dataclass(frozen=True)

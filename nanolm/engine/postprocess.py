@@ -2,11 +2,25 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
+from .metrics import StepRecord
 from .model_runner import ModelRunner
 from .request import Output, Request
-from .scheduler import Scheduler
+from .scheduler import Plan, Scheduler
 from .token_choice import Outcome
+
+
+class Observer(Protocol):
+    """Somebody who looks at an engine's passes, in its thread. It changes nothing, and must not raise."""
+
+    def ran(self, plan: Plan, outcomes: Sequence[Outcome]) -> None:
+        """A pass has run, and its requests have not got their tokens yet."""
+        ...
+
+    def passed(self, record: StepRecord, outputs: Sequence[Output]) -> None:
+        """They have them."""
+        ...
 
 
 class Postprocessor:

@@ -26,27 +26,29 @@ def attends_rows(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Whether `row_attention` takes these: rows on a CPU, of one length of number, heads of a multiple of 32."""
     H = q.shape[-1]
     return (
-        attends(q, k.dtype, H)
+        q.is_cpu
+        and _library_for(q.dtype, k, H) is not None
         and k.dtype is v.dtype is not torch.int8
         and k.shape == v.shape
         and k.stride() == v.stride()
         and k.stride()[2:] == (H, 1)
-        and not (torch.is_grad_enabled() and (k.requires_grad or v.requires_grad))
+        and not (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad))
     )
 
 
 def follows_tables(queries: torch.dtype, pool: Tensor, H: int) -> bool:
     """Whether `block_attention` takes queries of this dtype over this pool, whose heads have H numbers."""
-    return pool.is_cpu and attends(torch.empty(0, dtype=queries), pool.dtype, H)
+    return _library_for(queries, pool, H) is not None
 
 
-def attends(q: Tensor, stored: torch.dtype, H: int) -> bool:
-    """Whether the library is here and takes queries like these over keys and values of H numbers kept like this."""
-    if not q.is_cpu or q.dtype not in (torch.float32, torch.bfloat16) or H % 32 or stored not in _NAMES:
-        return False
-    if stored is not torch.int8 and stored is not q.dtype:
-        return False
-    return not (torch.is_grad_enabled() and q.requires_grad) and isinstance(products_library(), Library)
+def _library_for(queries: torch.dtype, kept: Tensor, H: int) -> Library | None:
+    """The library, if it is here and takes queries of this dtype over heads of H numbers that are kept like these."""
+    if not kept.is_cpu or queries not in (torch.float32, torch.bfloat16) or H % 32 or kept.dtype not in _NAMES:
+        return None
+    if kept.dtype is not torch.int8 and kept.dtype is not queries:
+        return None
+    library = products_library()
+    return library if isinstance(library, Library) else None
 
 
 def row_attention(
@@ -62,7 +64,7 @@ def row_attention(
     T, (_, K, S, H) = q.shape[2], k.shape
     layout = Layout(keys=k.data_ptr(), values=v.data_ptr(), K=K, length=S - T + 1, block_size=S)
     layout.heads, layout.blocks = k.stride(1) // H, k.stride(0) // H
-    return _attend(q, layout, k.dtype, S, scale)
+    return _attend(q, layout, k, S, scale)
 
 
 def block_attention(
@@ -88,8 +90,6 @@ def block_attention(
     Raises:
         ValueError: queries or a pool that the library does not take.
     """
-    if not follows_tables(q.dtype, pool, q.shape[-1]):
-        raise ValueError(f"q holds {q.dtype} in heads of {q.shape[-1]} and pool {pool.dtype}; see `follows_tables`")
     (keys, values), H = pool, q.shape[-1]
     tables, lengths = tables.contiguous(), lengths.contiguous()
     K, n_blocks, numbers = keys.shape
@@ -99,18 +99,19 @@ def block_attention(
     layout.heads = n_blocks * layout.blocks
     if scales is not None:
         layout.key_scales, layout.value_scales = scales[0].data_ptr(), scales[1].data_ptr()
-    return _attend(q, layout, pool.dtype, longest + q.shape[2] - 1, scale)
+    return _attend(q, layout, pool, longest + q.shape[2] - 1, scale)
 
 
-def _attend(q: Tensor, layout: Layout, stored: torch.dtype, longest: int, scale: float | None) -> Tensor:
+def _attend(q: Tensor, layout: Layout, kept: Tensor, longest: int, scale: float | None) -> Tensor:
+    library = _library_for(q.dtype, kept, q.shape[-1])
+    if library is None:
+        raise ValueError(f"q holds {q.dtype} in heads of {q.shape[-1]}, kept as {kept.dtype}; see `follows_tables`")
     B, layout.N, layout.T, layout.H = q.shape
     layout.scale = 1 / math.sqrt(layout.H) if scale is None else scale
-    library = products_library()
-    assert isinstance(library, Library)
-    n_bytes = 2 * B * layout.K * longest * layout.H * stored.itemsize
+    n_bytes = 2 * B * layout.K * longest * layout.H * kept.itemsize
     threads = torch.get_num_threads() if n_bytes > _FEW_BYTES and library.has_threads else 1
     rows, out = q.float().contiguous(), torch.empty(q.shape, dtype=torch.float32)
     scratch = torch.empty(threads, 4 * -(-longest // 32) * 32, dtype=torch.float32)
-    attend = library.functions[_NAMES[stored]]
+    attend = library.functions[_NAMES[kept.dtype]]
     attend(rows.data_ptr(), B, ctypes.byref(layout), scratch.data_ptr(), scratch.shape[1], out.data_ptr(), threads)
     return out.to(q.dtype)

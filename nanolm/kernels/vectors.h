@@ -1,6 +1,5 @@
-/* Vectors as wide as the processor's registers (the vector types of GCC and Clang), rows of numbers as they are kept, and
- * a row's product with some rows of floats: 32 partial sums in one order, whatever the processor and whatever else is
- * computed, so that the same row gives the same bits everywhere.
+/* Vectors as wide as the processor's registers (the vector types of GCC and Clang), numbers as they are kept, and 32
+ * partial sums that are added up in one order, whatever the processor and whatever else is computed.
  */
 #ifndef NANOLM_VECTORS
 #define NANOLM_VECTORS
@@ -103,22 +102,9 @@ INLINE void of_scales(const uint16_t *scales, int64_t n, int is_half, float *out
 BYTES(of_codes, int8_t)
 BYTES(of_pairs, uint8_t)
 
-/* Vector k of 32 numbers of a matrix's row, from number `at` on. In 4 bits byte j of 16 holds numbers j and j + 16. */
+/* Vector k of 32 numbers of a matrix's row, from number `at` on. */
 INLINE floats widen_int8(const void *row, int64_t at, int k) {
     return __builtin_convertvector(of_codes((const int8_t *)row + at + LANES * k), floats);
-}
-
-INLINE integers nibbles(const void *row, int64_t at, int k) {
-    integers pairs = of_pairs((const uint8_t *)row + at / 2 + LANES * (k % (VECTORS / 2)));
-    return k < VECTORS / 2 ? pairs & 15 : pairs >> 4;
-}
-
-INLINE floats widen_uint4(const void *row, int64_t at, int k) {
-    return __builtin_convertvector(nibbles(row, at, k), floats);
-}
-
-INLINE floats widen_int4(const void *row, int64_t at, int k) {
-    return __builtin_convertvector(nibbles(row, at, k) - 8, floats);
 }
 
 INLINE floats widen_float32(const void *row, int64_t at, int k) { return load((const float *)row + at + LANES * k); }
@@ -133,42 +119,5 @@ INLINE floats widen_bfloat16(const void *row, int64_t at, int k) {
 }
 
 typedef floats (*widener)(const void *, int64_t, int);
-
-/* Vector k of 32 weights: a code c stands for scales[g] · c + minima[g], g its group; without scales, for c. */
-INLINE floats weights(widener widen, const void *row, int64_t at, int k, const float *scales, const float *minima,
-                      int64_t g) {
-#if defined(__AVX512F__)
-    /* 16 codes have 16 values: made once a group, and looked up by the low 4 bits of a number. */
-    if (widen == widen_int4 || widen == widen_uint4) {
-        floats values = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-        if (widen == widen_int4) values -= 8;
-        if (scales) values *= scales[g];
-        if (minima) values += minima[g];
-        integers pairs = of_pairs((const uint8_t *)row + at / 2);
-        return (floats)_mm512_permutexvar_ps((__m512i)(k ? pairs >> 4 : pairs), (__m512)values);
-    }
-#endif
-    floats w = widen(row, at, k);
-    if (scales) w *= scales[g];
-    if (minima) w += minima[g];
-    return w;
-}
-
-/* y[r] = row · x[r] for n rows of x. */
-#define STEP(k)                                                                                                        \
-    {                                                                                                                  \
-        floats w = weights(widen, row, at, k, scales, minima, g);                                                      \
-        for (int r = 0; r < n; r++) parts[r][k] = multiply_add(w, load(x + r * D + at + LANES * k), parts[r][k]);                               \
-    }
-
-INLINE void dot(widener widen, const float *x, int n, int64_t D, const void *row, const float *scales,
-                const float *minima, int64_t group, float *y, int64_t out) {
-    floats parts[AT_ONCE > 4 ? AT_ONCE : 4][VECTORS] = {{{0}}};
-    for (int64_t g = 0, at = 0; at < D; g++)
-        for (int64_t end = at + group; at < end; at += 32) {
-            EACH(STEP)
-        }
-    for (int r = 0; r < n; r++) y[r * out] = sum(parts[r]);
-}
 
 #endif

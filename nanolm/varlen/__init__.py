@@ -7,6 +7,7 @@ from .._lazy import lazy
 # Written by `course build` from the files' own definitions.
 _HOMES = {
     "paged_rows": [
+        "Kernel",
         "PagedRows",
         "Segment",
         "Shortcuts",
@@ -19,6 +20,7 @@ _HOMES = {
 __getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
+    from .paged_rows import Kernel as Kernel
     from .paged_rows import PagedRows as PagedRows
     from .paged_rows import Segment as Segment
     from .paged_rows import Shortcuts as Shortcuts

@@ -33,6 +33,9 @@ _SMALL = 1 << 17  # bytes: so little memory costs nothing to take anew
 _LONGER = 1.5  # rows less unequal than this stay together; so there are few groups, however many lengths
 
 
+Kernel = Literal["triton", "compiled"]
+
+
 @dataclass(frozen=True)
 class Segment:
     """One request's part of a pass.
@@ -63,7 +66,7 @@ class Shortcuts:
 
     tables: TableRows | None
     scratch: Scratch
-    kernel: Literal["triton", "compiled"] | None
+    kernel: Kernel | None
 
     def follows(self, T: int, window: int | None) -> bool:
         """Whether the kernel attends to rows of T tokens, which see so far."""
@@ -98,7 +101,7 @@ class PagedRows(KVCache):
         self.capacity = max(pasts) + self.T  # of the longest row, this pass included
         self.tables = self._tables([segment.table for segment in segments], firsts)
         by_kernel = fast is not None and fast.follows(self.T, window)
-        self._follows = fast.kernel if fast is not None else None
+        self._kernel = fast.kernel if fast is not None else None
         self._lengths = torch.tensor(pasts, device=self.tables.device) + 1 if by_kernel else None
         self._mask = None if by_kernel else self._mask_of(pasts)
         n_bytes = self.tables.numel() * pool.block_bytes // len(pool.pools)  # that a layer gathers
@@ -119,7 +122,7 @@ class PagedRows(KVCache):
             return sliding_window_mask(self.T, self.capacity, self._window, self.tables.device)
         if min(pasts) == max(pasts):
             sees_all = self._window is None or self.capacity <= self._window
-            needs_none = self.T == 1 or not pasts[0] or (self._fast is not None and self._fast.kernel == "compiled")
+            needs_none = self.T == 1 or not pasts[0] or self._kernel == "compiled"
             if self._fast is None or (sees_all and needs_none):
                 return None
             pasts = pasts[:1]
@@ -150,7 +153,7 @@ class PagedRows(KVCache):
     ) -> Float[Tensor, "B N T U"]:
         """As KVCache.attend; where a kernel follows the tables, nothing is gathered."""
         if self._lengths is not None:
-            if self._follows == "compiled":
+            if self._kernel == "compiled":
                 pool, scales = self.pool.pools[layer], self.pool.scales_of(layer)
                 longest = self.capacity - self.T + 1
                 return block_attention(q, pool, self.tables, self._lengths, longest, scale, scales)

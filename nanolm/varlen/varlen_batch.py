@@ -11,7 +11,6 @@ with equally many tokens together.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -22,7 +21,7 @@ from ..kernels.cpu_attention import follows_tables
 from ..paging.paged_cache import PagedKVCache, Scratch
 from ..paging.table_rows import TableRows
 from ..window.block_tables import GroupedTables, tables_of
-from .paged_rows import PagedRows, Segment, Shortcuts, groups_of
+from .paged_rows import Kernel, PagedRows, Segment, Shortcuts, groups_of
 
 _FEW_BLOCKS = 512  # are made into a tensor anew in less time than it takes to see which of them are new
 
@@ -84,7 +83,7 @@ class VarlenBatch:
             tables.update(block_tables)
         return Shortcuts(tables, Scratch(), self._kernel(segments))  # asked once, not in every layer
 
-    def _kernel(self, segments: Sequence[Segment]) -> Literal["triton", "compiled"] | None:
+    def _kernel(self, segments: Sequence[Segment]) -> Kernel | None:
         pool = self.pool
         # Triton's takes one query a row, and numbers, not codes.
         by_triton = pool.is_plain and any(len(segment.tokens) == 1 for segment in segments)
