@@ -25,6 +25,7 @@ _HOMES = {
         "half_split_rows",
         "load_gguf",
         "open_gguf",
+        "rows_in_order",
     ],
     "gguf_blocks": [
         "BLOCK",
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
     from .gguf import half_split_rows as half_split_rows
     from .gguf import load_gguf as load_gguf
     from .gguf import open_gguf as open_gguf
+    from .gguf import rows_in_order as rows_in_order
     from .gguf_blocks import BLOCK as BLOCK
     from .gguf_blocks import BLOCK_BYTES as BLOCK_BYTES
     from .gguf_blocks import GGUFFile as GGUFFile

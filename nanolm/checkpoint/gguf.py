@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Num
 from torch import Tensor
 
 from ..config import ModelConfig
@@ -85,15 +85,20 @@ def open_gguf(path: Path | str) -> Iterator[Source]:
     file = GGUFFile(path)
     config = gguf_config(file)
     GGUF.check(file.shapes, config, str(path))
-    is_turned = _TURNED[file.entry("general.architecture")]
 
     def read(name: str) -> Tensor:
-        turned = is_turned and name.endswith(("attn_q.weight", "attn_k.weight", "attn_q.bias", "attn_k.bias"))
-        return half_split_rows(file.read(name), config.head_dim) if turned else file.read(name)
+        return rows_in_order(file, name, file.read(name), config.head_dim)
 
     entries = {key: file.entry(key) for key in file.keys if not key.startswith("tokenizer.ggml.")}
     n_bytes = file.path.stat().st_size
     yield Source(file.path, config, gguf_tokenizer(file), GGUF, file.shapes, file.kinds, read, 1, n_bytes, entries)
+
+
+def rows_in_order(file: GGUFFile, name: str, rows: Num[Tensor, "rows D"], H: int) -> Num[Tensor, "rows D"]:
+    """Return a tensor's rows, of weights or of their blocks, in the engine's order: what a family's files turn, back."""
+    is_turned = _TURNED[file.entry("general.architecture")]
+    is_rotated = name.endswith(("attn_q.weight", "attn_k.weight", "attn_q.bias", "attn_k.bias"))
+    return half_split_rows(rows, H) if is_turned and is_rotated else rows
 
 
 def half_split_rows(weight: Float[Tensor, "rows D"], H: int) -> Float[Tensor, "rows D"]:

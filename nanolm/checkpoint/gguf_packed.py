@@ -1,4 +1,4 @@
-"""A GGUF file's model with its blocks kept as they are: no weight is decoded, and none rounded a second time."""
+"""A GGUF file's model that keeps the blocks of its matrices as they are: no weight is rounded a second time."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from torch import Tensor
 from ..model.decoder import NanoLM
 from ..quantization.packed import PackedEmbedding, PackedLinear
 from ..text.tokenizer import Tokenizer
-from .gguf import GGUF, half_split_rows, load_gguf
+from .gguf import GGUF, load_gguf, rows_in_order
 from .gguf_blocks import BLOCK_BYTES, GGUFFile
 
 Parts = tuple[Tensor, Tensor, Tensor | None]
@@ -18,7 +18,7 @@ def load_packed_gguf(path: Path | str, dtype: torch.dtype = torch.float32) -> tu
     """Return (model, tokenizer) from a GGUF file, its Q8_0, Q4_0 and Q4_1 matrices as `PackedLinear`, on the CPU.
 
     A head tied to the embedding shares its blocks with it, and rows are decoded where they are looked up. Matrices in
-    F32 or F16, and joined ones whose parts differ in kind, come as `load_gguf` makes them.
+    F32 or F16, those with a bias, and joined ones whose parts differ in kind, come as `load_gguf` makes them.
 
     Args:
         dtype: of the numbers that the model runs in.
@@ -32,6 +32,8 @@ def load_packed_gguf(path: Path | str, dtype: torch.dtype = torch.float32) -> tu
         layer_name = name.removesuffix(".weight")
         kinds = {file.kinds[part] for part in parts}
         if len(kinds) > 1 or not kinds <= set(BLOCK_BYTES):
+            continue
+        if getattr(model.get_submodule(layer_name), "bias", None) is not None:
             continue
         layer = PackedLinear(*_joined([_blocks_of(file, part, model.config.head_dim) for part in parts]))
         if layer_name != "embedding":
@@ -56,9 +58,7 @@ def split_blocks(data: Tensor, kind: str) -> Parts:
 
 
 def _blocks_of(file: GGUFFile, name: str, H: int) -> Parts:
-    data = file.read_blocks(name)
-    turned = name.endswith(("attn_q.weight", "attn_k.weight"))
-    return split_blocks(half_split_rows(data, H) if turned else data, file.kinds[name])
+    return split_blocks(rows_in_order(file, name, file.read_blocks(name), H), file.kinds[name])
 
 
 def _joined(parts: list[Parts]) -> Parts:

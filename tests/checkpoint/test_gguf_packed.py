@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from by_hand import close
+from by_hand import close, random
 from gguf_twins import write_twin
 from torch import nn
 
@@ -47,3 +47,16 @@ def test_matrices_in_floats_come_as_they_are(tmp_path, kind):
     path, _ = write_twin(tmp_path / "x.gguf", kind)
     model = load_packed_gguf(path)[0]
     assert not any(isinstance(module, PackedLinear) for module in model.layers.modules())
+
+
+@pytest.mark.parametrize("has_bias", [False, True], ids=["no bias", "biases"])
+@torch.inference_mode()
+def test_a_family_whose_files_turn_no_rows_and_have_biases_gives_the_logits_of_the_decoded_one(tmp_path, has_bias):
+    widths = {"attn_q": 96, "attn_k": 32, "attn_v": 32}
+    names = [(i, name, width) for i in range(2) for name, width in widths.items()]
+    biases = {f"blk.{i}.{name}.bias": random(width, seed=i).float() for i, name, width in names}
+    extra = biases if has_bias else {}
+    path, _ = write_twin(tmp_path / "x.gguf", "Q8_0", architecture="qwen2" if has_bias else "qwen3", extra=extra)
+    packed, expected = load_packed_gguf(path)[0], load_gguf(path, dtype=torch.float64)[0](TOKENS)
+    assert close(packed(TOKENS).double(), expected, 1e-4 * expected.abs().max().item())
+    assert isinstance(packed.layers[0].feedforward.down, PackedLinear)
