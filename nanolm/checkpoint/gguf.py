@@ -95,7 +95,7 @@ def open_gguf(path: Path | str) -> Iterator[Source]:
 
 
 def rows_in_order(file: GGUFFile, name: str, rows: Num[Tensor, "rows D"], H: int) -> Num[Tensor, "rows D"]:
-    """Return a tensor's rows, of weights or of their blocks, in the engine's order: what a family's files turn, back."""
+    """Return a tensor's rows, of weights or of their blocks, in the engine's order: what its family turns, back."""
     is_turned = _TURNED[file.entry("general.architecture")]
     is_rotated = name.endswith(("attn_q.weight", "attn_k.weight", "attn_q.bias", "attn_k.bias"))
     return half_split_rows(rows, H) if is_turned and is_rotated else rows
