@@ -96,7 +96,7 @@ def ways_to_serve(
 ) -> dict[str, Way]:
     """Return what to compare, by name."""
     from ..engine.engine import Engine
-    from ..workload.baselines import nanolm_batch, replay_batches, transformers_batch
+    from ..workload.baselines import nanolm_batch, replay_batches, transformers_batch, transformers_model
     from ..workload.replay import replay_engine
 
     ours = nanolm_batch(model)
@@ -106,7 +106,7 @@ def ways_to_serve(
         ALONE: lambda trace, tell: replay_batches(ALONE, ours, trace, 1, tell),
     }
     if transformers:
-        theirs = transformers_batch(path)
+        theirs = transformers_batch(transformers_model(path))
         ways[TRANSFORMERS] = lambda trace, tell: replay_batches(TRANSFORMERS, theirs, trace, slots, tell)
     return ways
 

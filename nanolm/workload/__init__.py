@@ -11,6 +11,7 @@ _HOMES = {
         "nanolm_batch",
         "replay_batches",
         "transformers_batch",
+        "transformers_model",
     ],
     "replay": [
         "EXACTLY",
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from .baselines import nanolm_batch as nanolm_batch
     from .baselines import replay_batches as replay_batches
     from .baselines import transformers_batch as transformers_batch
+    from .baselines import transformers_model as transformers_model
     from .replay import EXACTLY as EXACTLY
     from .replay import Replay as Replay
     from .replay import replay_engine as replay_engine

@@ -64,22 +64,25 @@ def nanolm_batch(model: NanoLM) -> Batch:
     return lambda prompts, n: model.stream(prompts, n, EXACTLY)
 
 
-def transformers_batch(path: Path) -> Batch:
-    """Return the batches of transformers' own `generate` with the same weights in float32, each token as it comes.
-
-    Args:
-        path: a folder or a GGUF file, as `find_model` says.
+def transformers_model(path: Path, dtype: torch.dtype = torch.float32) -> Any:
+    """Return transformers' own model of a folder or a GGUF file, as `find_model` says, whose texts do not end.
 
     Raises:
         ImportError: transformers is not installed.
     """
-    from transformers import AutoModelForCausalLM, StoppingCriteria, StoppingCriteriaList
+    from transformers import AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()  # of the loading; it would stand in the middle of ours
     folder, file = (path.parent, {"gguf_file": path.name}) if path.is_file() else (path, {})
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **file).eval()
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **file).eval()
     model.generation_config.eos_token_id = None  # as EXACTLY: nothing ends before its time
+    return model
+
+
+def transformers_batch(model: Any) -> Batch:
+    """Return the batches of transformers' own `generate`, with a `transformers_model`, each token as it comes."""
+    from transformers import StoppingCriteria, StoppingCriteriaList
 
     class Tell(StoppingCriteria):
         """Is called after every token; it tells of it and never stops anything."""
@@ -102,9 +105,7 @@ def transformers_batch(path: Path) -> Batch:
         tell = StoppingCriteriaList([Tell(steps)])
         # generate returns when all is written; in a thread of its own it can be watched meanwhile.
         with ThreadPoolExecutor(1) as pool:
-            # The library's own annotations say that its models have no `generate`.
-            generate = model.generate  # pyright: ignore[reportAttributeAccessIssue]
-            done = pool.submit(generate, tokens, attention_mask=mask, stopping_criteria=tell, **settings)
+            done = pool.submit(model.generate, tokens, attention_mask=mask, stopping_criteria=tell, **settings)
             done.add_done_callback(lambda _: steps.put(None))
             yield from iter(steps.get, None)
             done.result()  # raises what went wrong

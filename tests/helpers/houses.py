@@ -157,7 +157,7 @@ TRAINING = House(
 BENCHMARKS = House(
     "benchmarks",
     rooms=(
-        *("tools", "kernel_cases", "kernels", "against", "decode", "speculation", "serving", "load", "http"),
+        *("tools", "kernel_cases", "kernels", "against", "decode", "speculation", "serving", "load", "http", "peers"),
         *("quantized_decode", "quantized_linear", "quantization_quality", "prediction", "cuda_graphs"),
     ),
     knows=("nanolm", "course", "training"),
