@@ -1,11 +1,12 @@
 """Tokens a second at batch 1, predicted from a few seconds' measurement of this machine, then measured.
 
-`python -m benchmarks.prediction` measures the machine (`calibrate`), predicts for each model and dtype,
-and lets all of them write in turns. `--device cuda` does the same on a GPU, in float16, with a model of 16 GB besides.
+`python -m benchmarks.prediction` measures the machine (`calibrate`), predicts for each model and kind of weights, and
+lets all of them run in turns. `--device cuda` does the same on a GPU, in float16, with a model of 16 GB besides.
 """
 
 import copy
 import statistics
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,11 +15,13 @@ import torch
 import typer
 
 import nanolm
+from course.lab.timing import take_turns
 from nanolm.config import ModelConfig
 from nanolm.machine import calibrate, count_operations, decode_step_of, predicted_decode_seconds
 from nanolm.model import NanoLM, model_bytes, quantize_model
+from nanolm.quantization import with_compiled_linear
 
-from .quantized_decode import LARGE, PROMPT_TOKENS, decode_seconds
+from .quantized_decode import LARGE, PROMPT_TOKENS
 from .tools import machine, report
 
 # An 8-billion Llama's shape: for a GPU, whose cache alone would hold the others.
@@ -53,8 +56,38 @@ def models_of(device: str, quick: bool) -> dict[str, NanoLM]:
         return {f"{name}, float16": model for name, model in plain.items()}
     models = {}
     for name, model in plain.items():
-        models |= {f"{name}, float32": model, f"{name}, int8": quantize_model(copy.deepcopy(model), 8)}
+        models[f"{name}, float32"] = with_compiled_linear(model)
+        models[f"{name}, bfloat16"] = with_compiled_linear(copy.deepcopy(model).to(torch.bfloat16))
+        models |= {
+            f"{name}, int{bits}": quantize_model(copy.deepcopy(model), bits, g) for bits, g in ((8, None), (4, 32))
+        }
     return models
+
+
+def pass_seconds(models: dict[str, NanoLM], n_passes: int, repetitions: int) -> dict[str, list[float]]:
+    """Return, by name and round, the seconds of a decode pass: the choice of a token is no part of it."""
+    calls = {name: _passes(model, n_passes) for name, model in models.items()}
+    return {name: [each / n_passes for each in times] for name, times in take_turns(calls, repetitions).items()}
+
+
+def _passes(model: NanoLM, n: int) -> Callable[[], None]:
+    token = torch.zeros(1, 1, dtype=torch.long, device=model.device)
+    past = token.expand(1, PROMPT_TOKENS)
+
+    @torch.inference_mode()
+    def run() -> None:
+        for _ in range(n):
+            model(token, cache)
+            cache.advance(1)
+        cache.truncate(PROMPT_TOKENS)
+        if model.device.type != "cpu":
+            torch.accelerator.synchronize(model.device)
+
+    cache = model.new_cache(capacity=PROMPT_TOKENS + n)
+    with torch.inference_mode():
+        model(past, cache, last=1)
+    cache.advance(PROMPT_TOKENS)
+    return run
 
 
 def measure(device: str, quick: bool) -> dict[str, Any]:
@@ -62,8 +95,8 @@ def measure(device: str, quick: bool) -> dict[str, Any]:
     measurement, models = calibrate(device, refresh=not quick), models_of(device, quick)
     # The cache of the shipped model and of its like is a thousandth of the weights: nothing to predict with.
     predicted = {name: 1 / predicted_decode_seconds(measurement, model) for name, model in models.items()}
-    n_tokens, repetitions = (8, 2) if quick else (48, 9)
-    seconds = decode_seconds(models, n_tokens, repetitions)
+    n_passes, repetitions = (8, 2) if quick else (48, 9)
+    seconds = pass_seconds(models, n_passes, repetitions)
     rows = []
     for name, model in models.items():
         written = 1 / statistics.median(seconds[name])
@@ -78,7 +111,7 @@ def measure(device: str, quick: bool) -> dict[str, Any]:
             }
         )
     about = {**machine.describe(), "device": measurement.processor}
-    setting = {"new_tokens": n_tokens, "repetitions": repetitions, "spread": measurement.spread}
+    setting = {"passes": n_passes, "repetitions": repetitions, "spread": measurement.spread}
     return {"machine": about, "setting": setting, "rows": rows}
 
 
@@ -93,7 +126,7 @@ def main(
     figures = measure(device, quick)
     notes = [
         f"{figures['machine']['device']}; host: {machine.one_line(figures['machine'])}.",
-        f"Tokens a second at batch 1, {figures['setting']['new_tokens']} tokens after {PROMPT_TOKENS}, medians of "
+        f"Tokens a second at batch 1, {figures['setting']['passes']} passes after {PROMPT_TOKENS} tokens, medians of "
         f"{figures['setting']['repetitions']} rounds in which all take turns; reading and operations add up on a CPU, "
         "on a GPU the longer of the two counts.",
     ]

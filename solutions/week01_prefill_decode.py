@@ -517,9 +517,9 @@ sizes = [size / 1e6 for size in machine.working_sets]
 of_rows = {row: [machine.bandwidth_at(size, row) / 1e9 for size in machine.working_sets] for row in machine.row_lengths}
 for (row, rates), colour in zip(of_rows.items(), figures.LINES, strict=False):
     ax.plot(sizes, rates, "o-", color=colour, label=f"rows of {row:,} numbers")
-if machine.code_readings:
-    longest = max(reading.row_length for reading in machine.code_readings)
-    of_codes = [reading for reading in machine.code_readings if reading.row_length == longest]
+if "int8" in machine.packed_readings:
+    longest = max(reading.row_length for reading in machine.packed_readings["int8"])
+    of_codes = [reading for reading in machine.packed_readings["int8"] if reading.row_length == longest]
     places = [reading.working_set_bytes / 1e6 for reading in of_codes]
     rates = [reading.bytes_per_second / 1e9 for reading in of_codes]
     ax.plot(places, rates, "s--", color=figures.GREY, label=f"8-bit codes, rows of {longest:,}")
@@ -717,7 +717,10 @@ scores = torch.randn(1, target.config.vocab_size)
 choosing = side_by_side({"choose": lambda: sample_next(scores, unending, Rng())}, repeats=200)["choose"]
 parts = {}
 for name, model in variants.items():
-    whole, reading = statistics.median(measured[name]), reading_seconds(model, machine.readings, machine.code_readings)
+    whole, reading = (
+        statistics.median(measured[name]),
+        reading_seconds(machine.readings, machine.packed_readings, model),
+    )
     known = {"reading": reading, "operations": predicted[name] - reading, "choosing": choosing}
     parts[name] = {part: seconds / whole for part, seconds in known.items()}
     rest = 1 - sum(parts[name].values())

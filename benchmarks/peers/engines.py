@@ -88,8 +88,9 @@ class _Transformers:
         return _seconds(lambda: self.model(tokens, use_cache=True, logits_to_keep=1))
 
     def decode(self, prompts: list[Prompt], n_tokens: int) -> float:
-        first, whole = (_seconds(lambda n=n: self._generate(prompts, n)) for n in (1, n_tokens + 1))
-        return (whole - first) / n_tokens
+        steps = transformers_batch(self.model)(prompts, n_tokens + 1)
+        next(steps)
+        return _seconds(lambda: list(steps)) / n_tokens
 
     def serve(self, trace: Trace) -> float:
         return replay_batches("transformers", transformers_batch(self.model), trace, SLOTS).seconds

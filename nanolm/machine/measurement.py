@@ -8,7 +8,8 @@ import platform
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,12 +43,14 @@ class Measurement:
         memory_bytes: memory of the device.
         readings: read rates by size of all matrices together and by length of their rows: a full grid, in order.
             The size decides which of the processor's caches helps; short rows are read more slowly.
-        code_readings: the same for matrices of 8-bit codes, which must be made numbers on the way; () where the
-            engine has no such product of its own.
+        packed_readings: the same by what the matrices hold, "bfloat16", "int8" or "int4" (codes with a scale for 32),
+            which must be made numbers on the way; sizes are of what is kept, scales apart. None of a kind: unknown.
         matmul_flops_per_second: rate of a product as large as prefill makes them.
         operations: cost of an operation by bytes of weights for each operation of a step, ascending. A step is hundreds
             of operations, most with next to nothing to do; the more weights pass through the processor's caches from
             one to the next, the less of the program is still there.
+        packed_operations: the same in models whose weights are of a kind of `packed_readings`: other products are asked
+            for, and other operations stand between them. None of a kind: unknown.
         spread: how many times longer than the fastest the slowest round took, the median of all that was timed. Near 1
             the machine was quiet; from 1.5 on something else ran on it (`is_steady`), and the figures are too low.
     """
@@ -63,23 +66,28 @@ class Measurement:
     matmul_flops_per_second: float
     operations: tuple[OperationCost, ...]
     spread: float
-    code_readings: tuple[Reading, ...] = ()
+    packed_readings: dict[str, tuple[Reading, ...]] = field(default_factory=dict)
+    packed_operations: dict[str, tuple[OperationCost, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, kind in (("readings", Reading), ("code_readings", Reading), ("operations", OperationCost)):
-            object.__setattr__(self, name, tuple(kind(*row) for row in getattr(self, name)))  # JSON has lists
+        for name, kind in (("readings", Reading), ("operations", OperationCost)):  # JSON has lists
+            object.__setattr__(self, name, tuple(kind(*row) for row in getattr(self, name)))
+            packed = {key: tuple(kind(*row) for row in rows) for key, rows in getattr(self, f"packed_{name}").items()}
+            object.__setattr__(self, f"packed_{name}", packed)
+        every_reading = (self.readings, *self.packed_readings.values())
+        every_cost = (self.operations, *self.packed_operations.values())
         require_positive(
             memory_bytes=self.memory_bytes, matmul_flops_per_second=self.matmul_flops_per_second, spread=self.spread
         )
         require_count(1, threads=self.threads)
-        for measured in (*self.readings, *self.code_readings, *self.operations):
+        for measured in chain.from_iterable((*every_reading, *every_cost)):
             require_positive(**measured._asdict())
-        for readings in (self.readings, self.code_readings):
+        for readings in every_reading:
             grid = [(size, row) for size in _column(readings, 0) for row in _column(readings, 1)]
-            if [reading[:2] for reading in readings] != grid:
+            if not readings or [reading[:2] for reading in readings] != grid:
                 raise ValueError("readings must hold one rate for each working set and row length, in ascending order")
-        if not self.readings or not self.operations or list(self.operations) != sorted(self.operations):
-            raise ValueError("one reading and one cost of an operation or more are needed, in ascending order")
+        if not all(costs and list(costs) == sorted(costs) for costs in every_cost):
+            raise ValueError("one cost of an operation or more is needed, in ascending order")
 
     @property
     def is_steady(self) -> bool:
@@ -107,14 +115,17 @@ class Measurement:
         """
         return read_rate(self.readings, working_set_bytes, row_length)
 
-    def operation_seconds_at(self, bytes_per_operation: float) -> float:
+    def operation_seconds_at(self, bytes_per_operation: float, kind: str = "") -> float:
         """Return what an operation costs where so many bytes of weights go with each, interpolated like a bandwidth.
+
+        Args:
+            kind: of the weights, one of `packed_operations`; any other: plain numbers.
 
         Raises:
             ValueError: bytes_per_operation not above 0.
         """
         require_positive(bytes_per_operation=bytes_per_operation)
-        places, seconds = zip(*self.operations, strict=True)
+        places, seconds = zip(*self.packed_operations.get(kind, self.operations), strict=True)
         return _between(places, seconds, bytes_per_operation)
 
     def hardware(
@@ -153,10 +164,10 @@ class Measurement:
         """Return what the file holds; None if there is none, or if it is not a whole measurement."""
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
-            if set(stored) != {field.name for field in fields(cls)}:
+            if set(stored) != {each.name for each in fields(cls)}:
                 return None
             return cls(**stored)
-        except (OSError, ValueError, TypeError):
+        except (OSError, ValueError, TypeError, AttributeError):
             return None
 
 

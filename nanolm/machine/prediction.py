@@ -1,6 +1,6 @@
 """How long a decode pass should take on a machine that was measured: weights to read, operations to ask for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,7 +10,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .._require import require_not_negative
 from ..model.decoder import NanoLM
 from ..model.moe import MoE
+from ..quantization.linear import QuantizedLinear
+from ..quantization.packed import PackedLinear
 from .measurement import Measurement, Reading, read_rate
+
+_SCALES = "scales"
+_PACKED = {8: torch.int8, 4: torch.uint8}  # codes that have a kind of reading
 
 
 def predicted_decode_seconds(measurement: Measurement, model: NanoLM, kv_bytes: float = 0) -> float:
@@ -30,26 +35,59 @@ def predicted_decode_seconds(measurement: Measurement, model: NanoLM, kv_bytes: 
     """
     require_not_negative(kv_bytes=kv_bytes)
     size = sum(weight.nbytes for weight in weights_read(model)) + kv_bytes
-    reading = reading_seconds(model, measurement.readings, measurement.code_readings)
+    reading = reading_seconds(measurement.readings, measurement.packed_readings, model)
     reading += kv_bytes / measurement.bandwidth_at(size)
     n_operations = count_operations(decode_step_of(model))
-    asking = n_operations * measurement.operation_seconds_at(size / n_operations)
+    asking = n_operations * measurement.operation_seconds_at(size / n_operations, main_kind(model))
     return reading + asking if measurement.device == "cpu" else max(reading, asking)
 
 
-def reading_seconds(model: NanoLM, readings: Sequence[Reading], code_readings: Sequence[Reading] = ()) -> float:
-    """Return the seconds in which all weights of a model are read once, each matrix at the rate of its rows.
+def reading_seconds(
+    readings: Sequence[Reading], packed_readings: Mapping[str, Sequence[Reading]], model: NanoLM
+) -> float:
+    """Return the seconds in which all weights of a model are read once, each matrix at the rate of its rows and kind.
 
-    8-bit codes are read at the rates of codes where there are any; fewer bits, packed in bytes, at that of numbers,
-    which is more than unpacking allows.
+    The kinds are those of `Measurement.packed_readings`. One that was not measured is read at the rate of plain
+    numbers, as are codes of other than 8 and 4 bits, which takes less than unpacking them.
     """
-    weights = weights_read(model)
-    size = sum(weight.nbytes for weight in weights)
-    return sum(
-        weight.nbytes
-        / read_rate(code_readings if weight.dtype == torch.int8 and code_readings else readings, size, weight.shape[-1])
-        for weight in weights
-    )
+    parts = _parts(model)
+    size = sum(weight.nbytes for weight in weights_read(model))
+    seconds = 0.0
+    for kind, weight in parts:
+        row_length = weight.shape[-1] * (2 if kind == "int4" else 1)
+        seconds += weight.nbytes / read_rate(packed_readings.get(kind, readings), size, row_length)
+    return seconds
+
+
+def main_kind(model: NanoLM) -> str:
+    """Return the kind of which most bytes of a model's weights are: "bfloat16", "int8", "int4" or another dtype."""
+    sizes: dict[str, int] = {}
+    for kind, weight in _parts(model):
+        sizes[kind] = sizes.get(kind, 0) + weight.nbytes
+    return max(sizes, key=sizes.__getitem__)
+
+
+def _parts(model: NanoLM) -> list[tuple[str, Tensor]]:
+    """What a pass reads, each with its kind; scales are read along with their codes, and counted with them."""
+    kinds = _kinds(model)
+    named = [
+        (kinds.get(id(tensor), str(tensor.dtype).removeprefix("torch.")), tensor) for tensor in weights_read(model)
+    ]
+    return [(kind, tensor) for kind, tensor in named if kind != _SCALES]
+
+
+def _kinds(model: NanoLM) -> dict[int, str]:
+    """The kind of each tensor of a layer of codes, by identity."""
+    kinds: dict[int, str] = {}
+    for layer in model.modules():
+        if isinstance(layer, QuantizedLinear | PackedLinear) and layer.codes.dtype is _PACKED.get(_bits_of(layer)):
+            kinds[id(layer.codes)] = f"int{_bits_of(layer)}"
+            kinds |= {id(tensor): _SCALES for tensor in (layer.scales, getattr(layer, "minima", None))}
+    return kinds
+
+
+def _bits_of(layer: QuantizedLinear | PackedLinear) -> int:
+    return layer.bits if isinstance(layer, QuantizedLinear) else 4 if layer.codes.dtype is torch.uint8 else 8
 
 
 def weights_read(model: NanoLM) -> list[Tensor]:

@@ -111,6 +111,17 @@ def test_transformers_has_no_row_in_8_and_4_bits():
     assert all(peers.runs(engine, precision) for engine in ("NanoLM", "llama.cpp") for precision in KINDS)
 
 
+def test_a_process_counts_its_own_memory_and_not_that_of_the_one_that_started_it(twin, paths):
+    held = bytearray(600 << 20)
+    worker = peers.Worker("NanoLM", "8 bits", paths["8 bits"], 1, 265, True)
+    try:
+        assert worker.answer() == "ready"
+        n = worker.answer("memory")
+    finally:
+        worker.stop()
+    assert len(held) > 0 and (n is None or 50e6 < n < 600 << 20)  # torch alone takes some 300 MB
+
+
 @pytest.mark.slow
 def test_the_real_model_writes_the_same_text_in_all_engines(tmp_path):
     content, _ = run_quickly(real_smollm2(), tmp_path, "--precision", "float32")

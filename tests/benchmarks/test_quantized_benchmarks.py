@@ -1,13 +1,16 @@
 """Tests the benchmarks of quantization on a checkpoint small enough for a test: do they run, is the JSON right?"""
 
 import json
+from unittest.mock import patch
 
 import typer
 from laptop import LAPTOP
 from tiny_checkpoints import write_checkpoint
+from tiny_models import tiny_model
 from typer.testing import CliRunner
 
 from benchmarks import prediction, quantization_quality, quantized_decode, quantized_linear
+from nanolm.model import NanoLM
 
 
 def run(benchmark, folder, *options):
@@ -50,13 +53,23 @@ def test_the_decoding_benchmark_measures_both_models(tmp_path):
 def test_the_prediction_benchmark_says_what_it_predicted_before_it_measures(tmp_path, monkeypatch):
     monkeypatch.setattr(prediction, "calibrate", lambda device, refresh: LAPTOP)
     figures, printed = run(prediction, tmp_path)
-    assert [row["model"] for row in figures["rows"]] == [
-        "target, float32", "target, int8", "random, large, float32", "random, large, int8",
-    ]  # fmt: skip
+    kinds = ("float32", "bfloat16", "int8", "int4")
+    expected = [f"{model}, {kind}" for model in ("target", "random, large") for kind in kinds]
+    assert [row["model"] for row in figures["rows"]] == expected
     for row in figures["rows"]:
         assert row["ratio"] == row["tokens_per_second"] / row["predicted_tokens_per_second"]
         assert f"{row['predicted_tokens_per_second']:,.0f}" in printed and f"{row['ratio']:.2f}" in printed
-    assert figures["rows"][0]["bytes"] > figures["rows"][1]["bytes"]
+    sizes = [row["bytes"] for row in figures["rows"]]
+    assert sizes[:4] == sorted(sizes[:4], reverse=True) and sizes[4:] == sorted(sizes[4:], reverse=True)
+
+
+def test_the_prediction_benchmark_times_passes_and_leaves_the_cache_as_it_was():
+    model, lengths = tiny_model(max_positions=200), []
+    run_passes = prediction._passes(model, 3)
+    with patch.object(NanoLM, "forward", autospec=True, side_effect=lambda m, t, cache: lengths.append(cache.length)):
+        run_passes()
+        run_passes()
+    assert lengths == [64, 65, 66] * 2
 
 
 def test_the_quality_benchmark_measures_every_case(tmp_path):

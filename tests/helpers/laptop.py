@@ -20,5 +20,5 @@ LAPTOP = Measurement(
     matmul_flops_per_second=1e11,
     operations=(OperationCost(1e3, 4e-6), OperationCost(64e3, 10e-6)),
     spread=1.1,
-    code_readings=(Reading(4 * MiB, 512, 20e9),),
+    packed_readings={"int8": (Reading(4 * MiB, 512, 20e9),)},
 )

@@ -1,6 +1,7 @@
 """Tests `machine/calibration.py` on loads that take milliseconds: figures of the right order, kept and made anew."""
 
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 import torch
@@ -8,25 +9,28 @@ from tiny_models import tiny_config, tiny_model
 
 from nanolm.machine import (
     Measurement,
+    Reading,
     calibrate,
     count_operations,
     decode_step_of,
+    loads,
     measure_hardware,
     memory_bytes,
+    predicted_decode_seconds,
     weights_read,
 )
 from nanolm.machine import calibration as module
 
 KiB = 1024
-SMALL = module._Plan(
+SMALL = loads.Plan(
     torch.float32,
     working_sets=(16 * KiB, 64 * KiB),
     row_lengths=(32, 128),
     matrix_bytes=8 * KiB,
     product=(4, 16, 16),
-    models=(module._ALMOST_NOTHING, tiny_config()),
-    code_sets=(16 * KiB,),
-    code_row_lengths=(32, 64),
+    models=(loads.ALMOST_NOTHING, tiny_config(d_model=64, d_ff=96, head_dim=32)),
+    packed_sets=(16 * KiB,),
+    packed_row_lengths=(32, 64),
 )
 
 
@@ -41,7 +45,7 @@ def quick(monkeypatch):
 
     really = module._measure
     monkeypatch.setattr(module, "_measure", measure)
-    monkeypatch.setattr(module, "_CPU", SMALL)
+    monkeypatch.setattr(module, "CPU_PLAN", SMALL)
     monkeypatch.setattr(module, "_ROUNDS", 1)
     monkeypatch.setattr(module, "_LEAST_SECONDS", 1e-6)
     return measured
@@ -50,8 +54,11 @@ def quick(monkeypatch):
 def test_calibrate_measures_every_size_and_row_length(quick, tmp_path):
     found = calibrate(folder=tmp_path)
     assert [reading[:2] for reading in found.readings] == [(s * KiB, row) for s in (16, 64) for row in (32, 128)]
-    assert [reading[:2] for reading in found.code_readings] == [(16 * KiB, row) for row in (32, 64)]
-    assert all(1e6 < reading.bytes_per_second < 1e13 for reading in (*found.readings, *found.code_readings))
+    assert list(found.packed_readings) == ["bfloat16", "int8", "int4"]
+    for readings in found.packed_readings.values():
+        assert [reading[:2] for reading in readings] == [(16 * KiB, row) for row in (32, 64)]
+    every = (*found.readings, *chain.from_iterable(found.packed_readings.values()))
+    assert all(1e6 < reading.bytes_per_second < 1e13 for reading in every)
     assert 1e6 < found.matmul_flops_per_second < 1e14
     assert len(found.operations) == 2 and all(1e-8 < cost.seconds < 1e-2 for cost in found.operations)
     assert found.device == "cpu" and found.threads == torch.get_num_threads()
@@ -131,13 +138,31 @@ def test_calibrate_runs_what_takes_long_once_a_round(monkeypatch):
     assert turns == ["a", "a"]
 
 
-def test_calibrate_charges_operations_for_what_products_do_not_explain():
+def test_calibrate_charges_operations_for_what_reading_does_not_explain():
     model = tiny_model()
     size, n = sum(weight.nbytes for weight in weights_read(model)), count_operations(decode_step_of(model))
-    # 2, 3 and 7 seconds beyond the products: the middle one counts.
-    assert module._operation_cost(model, [5.0, 9.0, 12.0], [3.0, 6.0, 5.0]) == (size / n, 3 / n)
-    # Products that seem to take longer than the whole step leave a tenth of it.
-    assert module._operation_cost(model, [5.0], [6.0]) == (size / n, 0.5 / n)
+    found = {"readings": (Reading(1, 1, size / 2.0),), "packed_readings": {}}  # read in 2 seconds
+    assert module._operation_cost(model, 5.0, found) == pytest.approx((size / n, 3 / n))
+    # Reading that seems to take longer than the whole step leaves a tenth of it.
+    assert module._operation_cost(model, 1.5, found) == pytest.approx((size / n, 0.15 / n))
+
+
+def test_what_calibrate_measured_predicts_the_steps_that_it_measured_in_every_kind(quick, tmp_path, monkeypatch):
+    steps = iter([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
+    # Each product is over in a microsecond, each model's step takes the next number of seconds.
+    really = module._rounds
+
+    def rounds(calls, device):
+        took = {name: [next(steps)] if name[0] == "step" else [1e-6] for name in calls}
+        assert took.keys() == really(calls, device).keys()
+        return took
+
+    monkeypatch.setattr(module, "_rounds", rounds)
+    found = calibrate(folder=tmp_path)
+    models = loads.models_of(SMALL, torch.device("cpu"))
+    assert [kind for kind, _ in models] == ["numbers", "numbers", *["bfloat16", "int8", "int4"] * 2]
+    for step, (kind, model) in enumerate(models, 1):
+        assert predicted_decode_seconds(found, model) == pytest.approx(step, rel=1e-3), kind
 
 
 def test_calibrate_leaves_the_random_numbers_alone(quick, tmp_path):

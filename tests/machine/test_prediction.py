@@ -9,6 +9,7 @@ from tiny_models import tiny_model
 
 from nanolm.machine import count_operations, decode_step_of, predicted_decode_seconds, weights_read
 from nanolm.model import quantize_model
+from nanolm.quantization import PackedLinear, QuantizedLinear
 
 
 def test_weights_read_are_all_but_an_embedding_that_is_only_looked_up():
@@ -81,16 +82,53 @@ def test_predicted_decode_seconds_take_each_matrix_at_the_rate_of_its_rows():
     assert predicted_decode_seconds(rates, model) == pytest.approx(expected, rel=1e-6)
 
 
-def test_predicted_decode_seconds_read_codes_at_their_own_rate():
-    model = quantize_model(tiny_model().float(), bits=8)
-    weights = weights_read(model)
-    size = sum(weight.nbytes for weight in weights)
-    codes = sum(weight.nbytes for weight in weights if weight.dtype == torch.int8)
-    rates = replace(LAPTOP, readings=((1, 1, 1e9),), operations=((1, 1e-15),), code_readings=())
-    both = predicted_decode_seconds(replace(rates, code_readings=((1, 1, 5e8),)), model)
-    assert both == pytest.approx(codes / 5e8 + (size - codes) / 1e9, rel=1e-6)
-    alike = predicted_decode_seconds(rates, model)
-    assert alike == pytest.approx(size / 1e9, rel=1e-6), "nothing known of codes: as numbers"
+FLAT = replace(LAPTOP, readings=((1, 1, 1e9),), operations=((1, 1e-15),), packed_readings={})
+
+
+def kept_in(kind):
+    """A model with its layers kept in this kind, and the bytes of those weights."""
+    model = tiny_model(d_model=64, d_ff=96, head_dim=32).float()
+    if kind == "bfloat16":
+        model = model.to(torch.bfloat16)
+        return model, sum(weight.nbytes for weight in weights_read(model))
+    model = quantize_model(model, int(kind[3:]), 32 if kind == "int4" else None, head=True)
+    return model, sum(layer.codes.nbytes for layer in model.modules() if isinstance(layer, QuantizedLinear))
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "int8", "int4"])
+def test_predicted_decode_seconds_read_what_is_packed_at_the_rate_of_its_kind(kind):
+    model, packed = kept_in(kind)
+    norms = 0 if kind == "bfloat16" else sum(w.nbytes for w in model.parameters() if w.ndim == 1)
+    rates = replace(FLAT, packed_readings={kind: ((1, 1, 5e8),)})
+    assert predicted_decode_seconds(rates, model) == pytest.approx(packed / 5e8 + norms / 1e9, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "int8", "int4"])
+def test_predicted_decode_seconds_read_a_kind_that_was_not_measured_as_numbers(kind):
+    model, packed = kept_in(kind)
+    norms = 0 if kind == "bfloat16" else sum(w.nbytes for w in model.parameters() if w.ndim == 1)
+    assert predicted_decode_seconds(FLAT, model) == pytest.approx((packed + norms) / 1e9, rel=1e-6)
+
+
+def test_predicted_decode_seconds_know_rows_of_4_bit_codes_by_their_weights_not_by_their_bytes():
+    model, packed = kept_in("int4")  # rows of 64 weights, 32 bytes, and of 96, the projections down
+    rates = replace(FLAT, readings=((1, 1, 1e15),), packed_readings={"int4": ((1, 64, 1e9), (1, 96, 2e9))})
+    layers = [layer for layer in model.modules() if isinstance(layer, QuantizedLinear)]
+    long = sum(layer.codes.nbytes for layer in layers if layer.in_features == 96)
+    wide = sum(layer.codes.nbytes for layer in layers if layer.in_features > 96)
+    expected = (packed - long - wide) / 1e9 + (long + wide) / 2e9
+    assert predicted_decode_seconds(rates, model) == pytest.approx(expected, rel=1e-6)
+
+
+def test_predicted_decode_seconds_read_a_file_s_blocks_as_their_kind():
+    model = tiny_model(d_model=64).float()
+    before, floats = predicted_decode_seconds(FLAT, model), model.layers[0].feedforward.gate_up.weight
+    codes = torch.zeros(len(floats), 32, dtype=torch.uint8)  # 64 weights a row
+    scales = torch.ones(len(floats), 2, dtype=torch.float16)
+    model.layers[0].feedforward.gate_up = PackedLinear(codes, scales, scales.clone())
+    rates = replace(FLAT, packed_readings={"int4": ((1, 1, 5e8),)})
+    change = predicted_decode_seconds(rates, model) - before
+    assert change == pytest.approx(codes.nbytes / 5e8 - floats.nbytes / 1e9, rel=1e-3)
 
 
 def test_predicted_decode_seconds_grow_by_the_cache_read():
