@@ -1,4 +1,4 @@
-"""Python for the browser, fetched once: Pyodide from npm, and hypothesis, part of which is compiled for it, from PyPI."""
+"""Python for the browser, fetched once: Pyodide from npm; hypothesis, part of which is compiled, from PyPI."""
 
 import shutil
 import subprocess

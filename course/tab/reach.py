@@ -36,7 +36,7 @@ def checkable(root: Path = ROOT) -> list[str]:
 def runners() -> list[str]:
     """Return the distributions that running a test takes, each with those that it requires."""
     found: dict[str, None] = {}
-    left = list(RUNNERS)
+    left: list[str] = [*RUNNERS]
     while left:
         name = left.pop()
         if name in found:
