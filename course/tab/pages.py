@@ -15,11 +15,14 @@ _SET_UP = "# Set-up for the exercises"
 _FENCE = "``````"  # longer than any in a stub
 _WITHOUT = "This book was built where Pyodide could not be fetched, so that nothing can be tried here.\n"
 _ABOUT = f"""\
-Write an answer, check it: the same tests as in the notebook, run by a Python in your browser. Nothing is installed and
-nothing is sent anywhere. The first check loads 17 MB. Answers stay in this browser; the notebook that you download has
-them in their cells, for your own copy or for your instructor. Tab indents; after Escape it leads on. Ctrl+Enter checks.
-What measures your machine, draws, or needs PyTorch is in the week's notebook. Python for the browser:
-Pyodide {VERSION}, MPL-2.0.
+Exercises that need no PyTorch, with nothing installed: write an answer and check it with the same tests as in the
+notebook, run by a Python in your browser. Nothing is sent anywhere. Answers stay in this browser; the notebook that you
+download has them in their cells, for your own copy or for your instructor. What measures your machine, draws, or needs
+PyTorch is in the week's notebook. Python for the browser: Pyodide {VERSION}, MPL-2.0; the first check loads 17 MB.
+"""
+_HOW = """\
+Check runs the course's tests, Run the cell alone. In an answer Tab indents, Ctrl+Enter checks, and after Escape Tab leads
+on. Answers stay in this browser.
 """
 
 
@@ -52,7 +55,7 @@ def _overview(shown: Sequence[Lesson], by_lesson: dict[str, list[Exercise]]) -> 
         points, minutes = sum(each.points for each in here), sum(each.minutes for each in here)
         rows.append(f"| [{lesson.title}]({lesson.name}.md) | {len(here)} | {points} | {minutes} |")
     table = ["| week | exercises here | points | minutes |", "|---|---|---|---|", *rows]
-    names = [lesson.name for lesson in shown]
+    names = [f"{lesson.title} <{lesson.name}>" for lesson in shown]
     toctree = ["```{toctree}", ":hidden:", ":maxdepth: 1", "", *names, "```"]
     return "\n".join(["# In a browser's tab", "", _ABOUT, *table, "", *toctree, ""])
 
@@ -61,7 +64,7 @@ def _page(lesson: Lesson, notebook: Any, exercises: Sequence[Exercise], prose: C
     cells = notebook.cells
     at = {cell.id: index for index, cell in enumerate(cells)}
     set_up = next((cell.source for cell in cells if cell.source.startswith(_SET_UP)), "")
-    parts = [f"# {lesson.title}, in a browser's tab", "", f"[The week itself](../weeks/{lesson.name}.ipynb). {_ABOUT}"]
+    parts = [f"# {lesson.title}: try it here", "", f"Explained in [the week itself](../weeks/{lesson.name}.ipynb). {_HOW}"]
     parts += _raw(_bar(lesson, set_up))
     for exercise in exercises:
         index = at[exercise.slug]

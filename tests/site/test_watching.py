@@ -53,6 +53,35 @@ def test_a_replay_stands_still_until_it_is_played(browser, replay):
     browser.until(f"{IN_PAGE}.getElementById('play').textContent == 'Play'")
 
 
+def test_the_price_follows_from_what_the_machine_costs(browser, replay):
+    browser.open(replay[0])
+    browser.until(f"{IN_PAGE}.getElementById('plots').textContent.includes('Dollars per million tokens')")
+    passes = [each for frame in replay[1].frames for each in frame["passes"]]
+    browser.run(f"{IN_PAGE}.getElementById('place').value = {len(passes)}")
+    browser.run(f"{IN_PAGE}.getElementById('place').dispatchEvent(new Event('input'))")
+    for dollars in (2, 36):
+        browser.run(f"{IN_PAGE}.getElementById('dollars').value = {dollars}")
+        browser.run(f"{IN_PAGE}.getElementById('dollars').dispatchEvent(new Event('input'))")
+        seconds = sum(each["seconds"] for each in passes)
+        n_new = sum(part["n_new"] for each in passes for part in each["parts"])
+        price = browser.run(f"({dollars / 3600 * seconds / n_new * 1e6}).toPrecision(3)")
+        browser.until(f"{IN_PAGE}.getElementById('plots').textContent.includes('so far ${price}')")
+
+
+@pytest.mark.parametrize(("wanted", "waits"), [("reduce", 1000), ("no-preference", 16)])
+def test_who_wants_little_to_move_sees_a_picture_a_second(browser, replay, wanted, waits):
+    browser.open(replay[0])
+    browser.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": wanted}])
+    browser.until(f"{IN_PAGE}.querySelectorAll('.request').length")
+    browser.run(
+        "window.waits = []; const later = setTimeout;"
+        "window.setTimeout = (does, ms) => (waits.push(ms), later(does, ms)); 0"
+    )
+    browser.run(f"{IN_PAGE}.getElementById('play').click()")
+    browser.until("waits.length")
+    assert set(browser.run("waits")) == {waits}
+
+
 def test_a_hostile_text_of_a_run_stays_a_text(browser, tmp_path):
     nasty = "</script><img src=x onerror=\"document.title='taken'\">"
     recording = Recording.load(ROOT / FOLDER / "shared_prompt.json")
