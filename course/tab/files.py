@@ -24,7 +24,7 @@ def put(source: Path, kept: Path, tell: Callable[[str], None] = print, root: Pat
     if found is None:
         tell(f"left out, the exercises in a browser's tab: npm, which has pyodide {VERSION}, is not here or offline")
         return []
-    names = checkable(root)
+    names = checkable()
     exercises = [exercise for exercise in registry(root) if exercise.name in names]
     wheel = next(found.glob("*.whl"))
     folder = source / FOLDER

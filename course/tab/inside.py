@@ -8,8 +8,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from .. import check
 from ..grading import limits
+from ..grading.checking import check
 from ..grading.outcomes import message_of
 
 RUN_SECONDS = 20.0  # of a cell; a test's own are in limits.py

@@ -21,8 +21,8 @@ download has them in their cells, for your own copy or for your instructor. What
 PyTorch is in the week's notebook. Python for the browser: Pyodide {VERSION}, MPL-2.0; the first check loads 17 MB.
 """
 _HOW = """\
-Check runs the course's tests, Run the cell alone. In an answer Tab indents, Ctrl+Enter checks, and after Escape Tab leads
-on. Answers stay in this browser.
+Check runs the course's tests, Run the cell alone. In an answer Tab indents, Ctrl+Enter checks, and after Escape Tab
+leads on. Answers stay in this browser.
 """
 
 
@@ -64,7 +64,11 @@ def _page(lesson: Lesson, notebook: Any, exercises: Sequence[Exercise], prose: C
     cells = notebook.cells
     at = {cell.id: index for index, cell in enumerate(cells)}
     set_up = next((cell.source for cell in cells if cell.source.startswith(_SET_UP)), "")
-    parts = [f"# {lesson.title}: try it here", "", f"Explained in [the week itself](../weeks/{lesson.name}.ipynb). {_HOW}"]
+    parts = [
+        f"# {lesson.title}: try it here",
+        "",
+        f"Explained in [the week itself](../weeks/{lesson.name}.ipynb). {_HOW}",
+    ]
     parts += _raw(_bar(lesson, set_up))
     for exercise in exercises:
         index = at[exercise.slug]

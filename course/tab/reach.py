@@ -7,7 +7,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from importlib.metadata import distribution, packages_distributions
-from pathlib import Path
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -15,19 +14,18 @@ from packaging.requirements import Requirement
 from ..errors import CourseError
 from ..grading.implementation import Implementation
 from ..grading.runner import run_exercises
-from ..paths import ROOT
 from ..registry import Exercise, registry
 
 RUNNERS = ("pytest", "hypothesis")  # what tests are run with, and all that the tab has besides Python
 
 
-def checkable(root: Path = ROOT) -> list[str]:
+def checkable() -> list[str]:
     """Return the names of the exercises that a tab can check, in the course's order.
 
     Raises:
         CourseError: they could not be found out.
     """
-    said = subprocess.run([sys.executable, "-m", __name__], cwd=root, capture_output=True, text=True, encoding="utf-8")
+    said = subprocess.run([sys.executable, "-m", __name__], capture_output=True, text=True, encoding="utf-8")
     if said.returncode:
         raise CourseError(f"which exercises need no torch could not be found out:\n{said.stderr[-2000:]}")
     return json.loads(said.stdout.splitlines()[-1])

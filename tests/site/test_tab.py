@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from browser import program, serious_faults
 
-from course.paths import ROOT
+from course.paths import ROOT, read
 from course.registry import find, registry
 from course.tab.files import FOLDER
 from course.tab.inside import Notebook
@@ -64,6 +64,12 @@ def test_every_reference_of_the_tab_passes_its_check_under_pyodide(tmp_path):
 def test_the_tab_has_every_exercise_of_the_weeks_that_need_no_torch():
     names = set(checkable())
     assert all(exercise.name in names for exercise in registry() if exercise.week in (1, 6, 7, 10))
+
+
+@pytest.mark.parametrize("text", ["README.md", "CHANGELOG.md", "book/students.md"])
+def test_what_is_said_of_the_tab_has_the_right_number_of_exercises(text):
+    n, of = len(checkable()), len(registry())
+    assert any(said in read(ROOT / text) for said in (f"{n} of {of}", f"{n} exercises"))
 
 
 @pytest.fixture(scope="module")
