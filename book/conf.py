@@ -45,6 +45,7 @@ suppress_warnings = ["myst.header", "mystnb.unknown_mime_type"]
 
 html_theme = "furo"
 html_title = "NanoLM"
+html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
 html_js_files = ["book.js"]

@@ -12,6 +12,7 @@ import tempfile
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from chernoff import SPENT
@@ -32,9 +33,10 @@ MOST_FALSE_ALARMS = 1e-4  # a whole run, of right answers
 @pytest.fixture(autouse=True)
 def _same_seed(request) -> Iterator[None]:
     """Every test starts from the random state of the run's seed, in whatever order they run."""
-    import torch
+    with suppress(ModuleNotFoundError):  # in a browser's tab, where there is none
+        import torch
 
-    torch.manual_seed(fresh(0))
+        torch.manual_seed(fresh(0))
     before = len(SPENT)
     yield
     if SPENT[before:]:

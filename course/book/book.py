@@ -15,6 +15,8 @@ from ..building.startpage import self_test_page
 from ..building.words import words
 from ..errors import CourseError
 from ..paths import ROOT, write
+from ..tab.files import put
+from ..tab.pages import try_pages
 from .accessible import mend
 from .api import api_pages
 from .execute import outputs_of
@@ -49,7 +51,9 @@ def book(site: Path, tell: Tell = print, root: Path = ROOT, only: Sequence[str] 
     shutil.rmtree(source, ignore_errors=True)
     _write_source(source, made / "outputs", tell, root, only)
     tell("Sphinx lays out the pages")
-    _sphinx(source, site, made / "doctrees")
+    _sphinx(source, made / "pages", made / "doctrees")
+    shutil.rmtree(site, ignore_errors=True)
+    shutil.copytree(made / "pages", site)
     mend(site)
     if found := complaints(site):
         more = [f"… and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
@@ -71,13 +75,21 @@ def _write_source(source: Path, outputs: Path, tell: Tell, root: Path, only: Seq
     shutil.copytree(root / "book", source)
     (source / "_static" / Path(PICTURE).name).write_bytes(picture(root))
     shutil.copy(_mathjax(), source / "_static" / "mathjax.js")
+    released = {each.name: nbformat.read(root / each.notebook_in("notebooks"), as_version=4) for each in found}
     pages = api_pages(root) | text_pages(root, found, links) | {"glossary.md": glossary_page(known, found)}
+    in_tab = put(source, root / "build", tell, root)
+    pages |= try_pages(found, released, in_tab, lambda *text: folded(links.rewritten(*text)))
     for name, text in pages.items():
         write(source / name, text)
     for lesson in tqdm(found, unit="lesson", desc="weeks", leave=False, delay=2):
         put_out = {} if only and lesson.name not in only else outputs_of(_solution(lesson, root), outputs, tell, root)
-        released = nbformat.read(root / lesson.notebook_in("notebooks"), as_version=4)
-        _write_notebook(source / "weeks" / f"{lesson.name}.ipynb", week_page(released, lesson, put_out, known, links))
+        has_tab = f"try/{lesson.name}.md" in pages
+        page = week_page(released[lesson.name], lesson, put_out, known, links, has_tab)
+        _write_notebook(source / "weeks" / f"{lesson.name}.ipynb", page)
+    _write_self_test(source, links, root)
+
+
+def _write_self_test(source: Path, links: Links, root: Path) -> None:
     self_test = self_test_page(root)
     for cell in self_test.cells:
         if cell.cell_type == "markdown":
@@ -101,9 +113,9 @@ def _mathjax() -> Path:
     return folder / "static" / "mathjax" / "es5" / "tex-svg.js"
 
 
-def _sphinx(source: Path, site: Path, doctrees: Path) -> None:
-    """Run Sphinx, a warning being an error."""
-    shutil.rmtree(site, ignore_errors=True)
-    arguments = ["-b", "html", "-q", "-W", "--keep-going", "-d", str(doctrees), str(source), str(site)]
+def _sphinx(source: Path, pages: Path, doctrees: Path) -> None:
+    """Run Sphinx, a warning being an error; beside the pages it leaves a folder of the notebooks that it read."""
+    shutil.rmtree(pages, ignore_errors=True)
+    arguments = ["-b", "html", "-q", "-W", "--keep-going", "-d", str(doctrees), str(source), str(pages)]
     if subprocess.run([sys.executable, "-m", "sphinx", *arguments]).returncode:
         raise CourseError("Sphinx found faults, which stand above; each has the page's name and its line")

@@ -19,12 +19,15 @@ _HOW = re.compile(r"(?ms)^## How to work\n.*")
 _STUB = "raise NotYetWritten"
 
 
-def week_page(notebook: Any, lesson: Lesson, outputs: Outputs, words: Sequence[Word], links: Links) -> Any:
+def week_page(
+    notebook: Any, lesson: Lesson, outputs: Outputs, words: Sequence[Word], links: Links, has_tab: bool = False
+) -> Any:
     """Return a released notebook as the book shows it.
 
     Args:
         notebook: as it was released: it holds no answer.
         outputs: of the solution notebook's cells, by their ids; those of answers are not shown.
+        has_tab: whether the book has a page with exercises of this lesson that are answered in the browser.
     """
     page, source = f"weeks/{lesson.name}", lesson.notebook_in("notebooks")
     terms, cells = Terms(known_in(lesson, words)), list[Any]()
@@ -36,15 +39,15 @@ def week_page(notebook: Any, lesson: Lesson, outputs: Outputs, words: Sequence[W
             cells.append(_markdown(text if _HOW.match(cell.source) else terms.linked(text)))
         else:
             cells.append(_code(cell, outputs.get(cell.id, [])))
-    cells.insert(1, _markdown(run_it(lesson, links.address)))
+    cells.insert(1, _markdown(run_it(lesson, links.address, has_tab)))
     return nbformat.v4.new_notebook(cells=cells, metadata=notebook.metadata)
 
 
-def run_it(lesson: Lesson, address: str) -> str:
+def run_it(lesson: Lesson, address: str, has_tab: bool = False) -> str:
     """Return the bar that says where to work in the week; Colab and Binder where the repository is on their host."""
     at = lesson.notebook_in("notebooks")
     here = f"**Run it.** `make lab`, then open `work/{at.removeprefix('notebooks/')}`"
-    places = [here]
+    places = [here, f"[in this browser](../try/{lesson.name}.md), nothing installed"] if has_tab else [here]
     host, _, name = address.removeprefix("https://").partition("/")
     if host == "github.com":
         places.append(f"[Colab](https://colab.research.google.com/github/{name}/blob/main/{at})")

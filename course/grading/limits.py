@@ -6,6 +6,8 @@ the process has grown; on Linux the system itself also refuses what goes far bey
 
 Seconds are those that the answer's thread computes, not those on the wall: a busy machine makes no right answer late.
 One that computes nothing, since it sleeps or waits, is broken off after six times as long.
+
+In a browser's tab there is no alarm and no second thread: who has opened it is told, and ends it (`outside`).
 """
 
 import contextlib
@@ -15,12 +17,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 TEST_SECONDS = float(os.environ.get("NANOLM_TEST_SECONDS", "20"))
 TEST_GIGABYTES = 3.0
 _PATIENCE = 6  # times the limit, on the wall
 _LOOK = 0.05  # seconds between two looks
+_IN_TAB = sys.platform == "emscripten"
+_this_thread = getattr(threading, "get_native_id", threading.get_ident)  # a tab has neither the first of these
+_seconds_computed = getattr(time, "thread_time", time.monotonic)
+outside: Callable[[float], object] = float  # in a tab: told the seconds that may pass; whoever listens takes its place
 
 
 class TimeUp(BaseException):
@@ -38,13 +44,13 @@ class Clock:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self._thread = threading.get_native_id()
+        self._thread = _this_thread()
         self._computed, self._wall = self._now(), time.monotonic()
 
     def _now(self) -> float:
         """Seconds that the thread has computed."""
-        if threading.get_native_id() == self._thread:
-            return time.thread_time()
+        if _this_thread() == self._thread:
+            return _seconds_computed()
         import psutil
 
         return next(
@@ -61,6 +67,10 @@ class Clock:
 def limits(seconds: float = TEST_SECONDS, gigabytes: float = TEST_GIGABYTES) -> Iterator[Clock]:
     """Raise TimeUp after some seconds, MemoryUp when the process has grown by some GB (10⁹ bytes); give the clock."""
     clock = Clock(seconds)
+    if _IN_TAB:
+        outside(seconds)
+        yield clock
+        return
     has_alarm = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
     alarm = _alarm(clock) if has_alarm else contextlib.nullcontext()
     with _address_space(gigabytes), _watcher(None if has_alarm else clock, gigabytes), alarm:

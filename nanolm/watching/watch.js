@@ -4,6 +4,7 @@
 const STATES = ["free", "held by one request", "cached, held by none", "cached and held", "shared by requests"];
 const MOST_ITEMS = 20000;
 const SHOWN_TOKENS = 160;
+const CALM_MS = 1000;
 
 const STYLE = `
 :host { color-scheme: light dark; display: block; container-type: inline-size; text-align: left;
@@ -42,6 +43,7 @@ ul { list-style: none; margin: 0; padding: 0; }
 .part { height: 100%; min-width: 2px; border-radius: 2px; }
 .scroll { max-height: 320px; overflow: auto; }
 [hidden] { display: none !important; }
+@media (prefers-reduced-motion: reduce) { * { animation: none !important; transition: none !important; scroll-behavior: auto !important; } }
 `;
 
 const BODY = `<style>${STYLE}</style><div class="all">
@@ -76,7 +78,9 @@ const BODY = `<style>${STYLE}</style><div class="all">
     <span><i style="background:var(--decode)"></i>decode</span><span class="kept">guess kept</span>
     <span class="rejected">guess rejected</span><span class="resampled">token drawn in its place</span></div>
     <div id="requests" class="scroll" tabindex="0" role="region" aria-labelledby="h-requests"></div></section>
-  <section aria-labelledby="h-plots" class="wide"><h2 id="h-plots">Times</h2><div id="plots" class="plots"></div></section>
+  <section aria-labelledby="h-plots" class="wide"><h2 id="h-plots">Times and price</h2>
+    <p><label>The machine costs <input id="dollars" type="number" min="0" step="any" value="2"> dollars an hour</label></p>
+    <div id="plots" class="plots"></div></section>
 </div></div>`;
 
 const SHARED = "You answer in the manner of the First Folio. Keep the metre, keep the names of the speakers in capitals, "
@@ -98,7 +102,8 @@ const many = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
 // What has been shown up to some pass: the last state, and each request's tokens so far.
 class Story {
-  constructor() { this.state = null; this.pass = null; this.requests = new Map(); this.times = []; this.ended = []; }
+  constructor() { this.state = null; this.pass = null; this.requests = new Map(); this.times = []; this.ended = [];
+    this.n_new = 0; this.seconds = 0; }
 
   request(id) {
     if (!this.requests.has(id)) this.requests.set(id, {id, prompt: null, tokens: [], ended: null, n_preempted: 0});
@@ -113,6 +118,7 @@ class Story {
     for (const id of pass.preempted) this.request(id).n_preempted += 1;
     for (const end of pass.ended) { this.request(end.id).ended = end; this.ended.push(end); }
     const n_new = pass.parts.reduce((sum, part) => sum + part.n_new, 0);
+    this.n_new += n_new; this.seconds += pass.seconds;
     this.times.push({at: pass.at, seconds: pass.seconds, predicted: pass.predicted, n_new});
     if (this.times.length > 300) this.times.shift();
     const over = [...this.requests.values()].filter(each => each.ended);
@@ -232,15 +238,21 @@ function plot(title, series, unit) {
     ${lines.join("")}</svg></figure>`;
 }
 
-function plotsPanel(story) {
+// What a million new tokens cost: passes take all of the machine's time, at so many dollars an hour.
+const perMillion = (dollars, n_new, seconds) => n_new ? dollars / 3600 * seconds / n_new * 1e6 : null;
+
+function plotsPanel(story, dollars) {
   const {times, ended} = story, of = name => ended.slice(-60).map(each => each[name]);
-  const rate = times.map((_, i) => {
-    const part = times.slice(Math.max(0, i - 15), i + 1);
-    return part.reduce((sum, each) => sum + each.n_new, 0) / (part.reduce((sum, each) => sum + each.seconds, 0) || 1);
-  });
+  const recent = times.map((_, i) => times.slice(Math.max(0, i - 15), i + 1)).map(part =>
+    [part.reduce((sum, each) => sum + each.n_new, 0), part.reduce((sum, each) => sum + each.seconds, 0)]);
+  const rate = recent.map(([n_new, seconds]) => n_new / (seconds || 1));
+  const price = recent.map(([n_new, seconds]) => perMillion(dollars, n_new, seconds));
+  const money = value => value == null ? "–" : `$${value.toPrecision(3)}`;
   return plot("Seconds of a pass", [{name: "measured", values: times.map(each => each.seconds), colour: "s3"},
     {name: "predicted", values: times.map(each => each.predicted), colour: "prefill", dash: true}], ms)
     + plot("Tokens a second", [{name: "now", values: rate, colour: "s1"}], value => value.toFixed(0))
+    + plot("Dollars per million tokens", [{name: "now", values: price, colour: "s3"},
+      {name: "so far", values: [perMillion(dollars, story.n_new, story.seconds)], colour: "s4"}], money)
     + (ended.length ? plot("TTFT", [{name: "of the last to end", values: of("ttft"), colour: "s4"}], ms)
     + plot("TPOT", [{name: "of the last to end", values: of("tpot"), colour: "s1"}], ms) : "");
 }
@@ -253,7 +265,7 @@ export class View {
     this.root.innerHTML = BODY;
     this.find = id => this.root.getElementById(id);
     this.element = element; this.items = []; this.frames = []; this.place = -1; this.follows = false; this.timer = null;
-    this.story = new Story(); this.marked = null; this.drawing = false;
+    this.story = new Story(); this.marked = null; this.drawing = null;
     this.name(title); this.theme(); this.wire(); this.draw();
   }
 
@@ -277,6 +289,7 @@ export class View {
     on("live", "click", () => { this.pause(); this.follows = true; this.go(this.items.length - 1); });
     on("save", "click", () => this.save());
     on("open", "click", () => this.find("file").click());
+    on("dollars", "input", () => this.draw());
     on("file", "change", async event => this.load(await event.target.files[0].text()));
     const mark = event => { const row = event.target.closest?.(".request"); const id = row ? Number(row.dataset.id) : null;
       if (id !== this.marked) { this.marked = id; this.find("pool").innerHTML = poolPanel(this.story, id); } };
@@ -322,9 +335,13 @@ export class View {
   pause() { clearInterval(this.timer); this.timer = null; this.follows = false; this.draw(); }
 
   draw() {
-    if (this.drawing) return;
-    this.drawing = true;
-    setTimeout(() => { this.drawing = false; this.paint(); }, 16);
+    // Who wants little to move sees a picture a second while passes go by; a step by hand is shown at once.
+    const calm = (this.timer || this.follows) && matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const wait = calm ? CALM_MS : 16;
+    if (this.drawing && wait >= this.wait) return;
+    clearTimeout(this.drawing);
+    this.wait = wait;
+    this.drawing = setTimeout(() => { this.drawing = null; this.paint(); }, wait);
   }
 
   paint() {
@@ -332,8 +349,9 @@ export class View {
     this.find("play").textContent = going ? "Pause" : "Play";
     place.max = Math.max(0, this.items.length - 1); place.value = Math.max(0, this.place);
     place.setAttribute("aria-valuetext", `pass ${this.place + 1} of ${this.items.length}`);
-    const panels = {pass: passPanel, queue: queuePanel, tree: treePanel, requests: requestsPanel, plots: plotsPanel};
+    const panels = {pass: passPanel, queue: queuePanel, tree: treePanel, requests: requestsPanel};
     this.find("pool").innerHTML = poolPanel(this.story, this.marked);
+    this.find("plots").innerHTML = plotsPanel(this.story, Number(this.find("dollars").value) || 0);
     const focused = this.root.activeElement?.dataset?.id;
     for (const [id, panel] of Object.entries(panels)) this.find(id).innerHTML = panel(this.story);
     if (focused) this.find("requests").querySelector(`[data-id="${focused}"]`)?.focus({preventScroll: true});

@@ -3,23 +3,20 @@
 import contextlib
 import inspect
 import json
-import os
 import signal
 import socket
 import subprocess
 import sys
-from contextlib import contextmanager
 
 import httpx
 import pytest
+from serve_command import COMMAND, process
 from tiny_checkpoints import write_checkpoint
 from typer.testing import CliRunner
 
 from nanolm.cli import app
 from nanolm.engine import Engine
 from nanolm.web import WebServer
-
-COMMAND = [sys.executable, "-c", "from nanolm.cli.generate import app; app()", "serve"]
 
 
 @pytest.fixture(scope="module")
@@ -42,20 +39,6 @@ def serve(*arguments):
 def assert_one_line(result, exit_code, said):
     assert result.exit_code == exit_code, result.output
     assert result.stderr.startswith("nanolm: ") and result.stderr.count("\n") == 1 and said in result.stderr
-
-
-@contextmanager
-def process(*arguments):
-    """The command as a process, and the address that it prints."""
-    environment = {**os.environ, "PYTHONWARNINGS": "error"}
-    command = [*COMMAND, "--port", "0", *map(str, arguments)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, encoding="utf-8", env=environment) as started:
-        try:
-            line = started.stderr.readline()
-            assert " is served at http://127.0.0.1:" in line, line + started.stderr.read()
-            yield started, line.split(" is served at ")[1].split()[0]
-        finally:
-            started.kill()
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])

@@ -19,6 +19,11 @@ def program() -> str | None:
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
+_SERIOUS = """axe.run({preload: false, resultTypes: ["violations"]}).then(found => found.violations
+    .filter(each => ["serious", "critical"].includes(each.impact))
+    .map(each => `${each.id}: ${each.help}: ${each.nodes[0].html.slice(0, 120)}`))"""
+
+
 class Browser:
     """One tab.
 
@@ -74,17 +79,37 @@ class Browser:
         if said.get("method") == "Network.requestWillBeSent" and about["request"]["url"].startswith("http"):
             self.problems.append(f"the page asks the net for {about['request']['url']}")
 
-    def open(self, path: Path, width: int = 1400, height: int = 1000, dark: bool = False) -> None:
-        """Open a page, and wait until it is loaded and its formulas are drawn."""
+    def ready(self, width: int = 1400, height: int = 1000, dark: bool = False) -> None:
+        """Make the window this large and this bright for the page that is opened next, and forget all problems."""
         self.problems.clear()
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.ask("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
+
+    def open(self, path: Path, width: int = 1400, height: int = 1000, dark: bool = False) -> None:
+        """Open a page, and wait until it is loaded and its formulas are drawn."""
+        self.ready(width, height, dark)
         self.ask("Page.navigate", url=path.resolve().as_uri())
         loaded = "new Promise(done => document.readyState == 'complete' ? done() : addEventListener('load', done))"
         self.run(loaded)
         self.run("window.MathJax && MathJax.startup ? MathJax.startup.promise.then(() => true) : true")
+
+    def open_served(self, url: str, width: int = 1400, dark: bool = False) -> None:
+        """Open a page of a server on this machine, whose own requests are then no problem."""
+        self.ready(width, dark=dark)
+        self.ask("Page.navigate", url=url)
+        self.until(f"location.href == {json.dumps(url)} && document.readyState == 'complete'")
+
+    def until(self, condition: str) -> None:
+        """Wait until JavaScript in the page is true."""
+        script = f"""new Promise(done => {{ let left = {PAUSE * 20}; const look = () =>
+            {condition} ? done(true) : left-- ? setTimeout(look, 50) : done(false); look(); }})"""
+        assert self.run(script), f"it did not come true: {condition}"
+
+    def complaints(self) -> list[str]:
+        """Return the problems but for requests to this machine's own servers."""
+        return [each for each in self.problems if "the page asks the net for http://127.0.0.1" not in each]
 
     def run(self, script: str):
         """Return the value of JavaScript in the page."""
@@ -102,3 +127,9 @@ class Browser:
         self.socket.close()
         self.process.terminate()
         self.process.wait(timeout=PAUSE)
+
+
+def serious_faults(browser: Browser, axe: str) -> list[str]:
+    """Return what axe-core, of which `axe` is the text, finds wrong with the page and calls serious."""
+    browser.run(f"{axe}; 0")
+    return browser.run(_SERIOUS)

@@ -138,7 +138,7 @@ COURSE = House(
         *("capstone", "work"),
         "leaderboard",
         *("intake", "gradebook"),
-        *("bundles", "book"),
+        *("bundles", "tab", "book"),
         "update",
         *("commands", "cli", "__main__"),
     ),

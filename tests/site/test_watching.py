@@ -4,8 +4,8 @@ import json
 
 import httpx
 import pytest
-from browser import Browser, program
-from serving import PATIENCE_SECONDS, random_model
+from browser import program
+from serving import random_model
 from web_server import running
 
 from course.book.replays import FOLDER, REPLAYS
@@ -21,13 +21,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    opened = Browser(tmp_path_factory.mktemp("profile"))
-    yield opened
-    opened.close()
-
-
 @pytest.fixture(params=REPLAYS)
 def replay(request, tmp_path):
     recording = Recording.load(ROOT / FOLDER / f"{request.param}.json")
@@ -36,18 +29,10 @@ def replay(request, tmp_path):
     return page, recording
 
 
-def until(browser, condition):
-    """Wait until JavaScript in the page is true."""
-    tries = PATIENCE_SECONDS * 20
-    script = f"""new Promise(done => {{ let left = {tries}; const look = () =>
-        {condition} ? done(true) : left-- ? setTimeout(look, 50) : done(false); look(); }})"""
-    assert browser.run(script), f"it did not come true: {condition}"
-
-
 @pytest.mark.parametrize(("width", "dark"), [(WIDE, False), (WIDE, True), (NARROW, False), (NARROW, True)])
 def test_a_replay_opens_from_a_file_without_a_complaint_and_fits(browser, replay, width, dark):
     browser.open(replay[0], width=width, dark=dark)
-    until(browser, f"{IN_PAGE}.querySelectorAll('.request').length")
+    browser.until(f"{IN_PAGE}.querySelectorAll('.request').length")
     assert browser.problems == []
     assert browser.run("document.documentElement.scrollWidth") <= width
 
@@ -56,16 +41,45 @@ def test_a_replay_is_stepped_by_its_buttons(browser, replay):
     page, recording = replay
     browser.open(page)
     n = sum(max(1, len(frame["passes"])) for frame in recording.frames)
-    until(browser, f"{IN_PAGE}.getElementById('place').max == {n - 1}")
+    browser.until(f"{IN_PAGE}.getElementById('place').max == {n - 1}")
     for button, by in (("next", 1), ("back", -1)):
         before = browser.run(f"Number({IN_PAGE}.getElementById('place').value)")
         browser.run(f"{IN_PAGE}.getElementById('{button}').click()")
-        until(browser, f"{IN_PAGE}.getElementById('place').value == {before + by}")
+        browser.until(f"{IN_PAGE}.getElementById('place').value == {before + by}")
 
 
 def test_a_replay_stands_still_until_it_is_played(browser, replay):
     browser.open(replay[0])
-    until(browser, f"{IN_PAGE}.getElementById('play').textContent == 'Play'")
+    browser.until(f"{IN_PAGE}.getElementById('play').textContent == 'Play'")
+
+
+def test_the_price_follows_from_what_the_machine_costs(browser, replay):
+    browser.open(replay[0])
+    browser.until(f"{IN_PAGE}.getElementById('plots').textContent.includes('Dollars per million tokens')")
+    passes = [each for frame in replay[1].frames for each in frame["passes"]]
+    browser.run(f"{IN_PAGE}.getElementById('place').value = {len(passes)}")
+    browser.run(f"{IN_PAGE}.getElementById('place').dispatchEvent(new Event('input'))")
+    for dollars in (2, 36):
+        browser.run(f"{IN_PAGE}.getElementById('dollars').value = {dollars}")
+        browser.run(f"{IN_PAGE}.getElementById('dollars').dispatchEvent(new Event('input'))")
+        seconds = sum(each["seconds"] for each in passes)
+        n_new = sum(part["n_new"] for each in passes for part in each["parts"])
+        price = browser.run(f"({dollars / 3600 * seconds / n_new * 1e6}).toPrecision(3)")
+        browser.until(f"{IN_PAGE}.getElementById('plots').textContent.includes('so far ${price}')")
+
+
+@pytest.mark.parametrize(("wanted", "waits"), [("reduce", 1000), ("no-preference", 16)])
+def test_who_wants_little_to_move_sees_a_picture_a_second(browser, replay, wanted, waits):
+    browser.open(replay[0])
+    browser.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": wanted}])
+    browser.until(f"{IN_PAGE}.querySelectorAll('.request').length")
+    browser.run(
+        "window.waits = []; const later = setTimeout;"
+        "window.setTimeout = (does, ms) => (waits.push(ms), later(does, ms)); 0"
+    )
+    browser.run(f"{IN_PAGE}.getElementById('play').click()")
+    browser.until("waits.length")
+    assert set(browser.run("waits")) == {waits}
 
 
 def test_a_hostile_text_of_a_run_stays_a_text(browser, tmp_path):
@@ -79,7 +93,7 @@ def test_a_hostile_text_of_a_run_stays_a_text(browser, tmp_path):
     page = tmp_path / "nasty.html"
     page.write_text(page_of(recording), encoding="utf-8")
     browser.open(page)
-    until(browser, f"{IN_PAGE}.querySelectorAll('.request').length")
+    browser.until(f"{IN_PAGE}.querySelectorAll('.request').length")
     assert browser.run("document.title") == nasty and browser.problems == []
     assert browser.run(f"{IN_PAGE}.querySelector('img')") is None
 
@@ -87,12 +101,7 @@ def test_a_hostile_text_of_a_run_stays_a_text(browser, tmp_path):
 def open_live(browser, url):
     browser.problems.clear()
     browser.ask("Page.navigate", url=url)
-    until(browser, f"document.querySelector('[data-is-shown]') && {IN_PAGE}.querySelector('svg')")
-
-
-def complaints(browser):
-    """Without the requests to the server itself."""
-    return [each for each in browser.problems if "the page asks the net for http://127.0.0.1" not in each]
+    browser.until(f"document.querySelector('[data-is-shown]') && {IN_PAGE}.querySelector('svg')")
 
 
 def test_a_live_page_shows_twenty_requests_to_their_end(browser):
@@ -101,15 +110,14 @@ def test_a_live_page_shows_twenty_requests_to_their_end(browser):
         prompts = json.dumps("\n".join(f"prompt {i}" for i in range(20)))
         browser.run(f"{IN_PAGE}.getElementById('prompts').value = {prompts}")
         browser.run(f"{IN_PAGE}.getElementById('send').click()")
-        until(
-            browser,
+        browser.until(
             f"[...{IN_PAGE}.querySelectorAll('#answers li')].filter(li => !li.textContent.endsWith('…')).length == 20",
         )
         server.wait_until_idle()
         assert httpx.get(f"{server.url}/metrics").text.count('nanolm_requests_total{reason="length"} 20.0') == 1
-        until(browser, f"{IN_PAGE}.getElementById('queue').textContent.includes('0 requests run, 0 wait')")
-        until(browser, f"{IN_PAGE}.getElementById('requests').textContent.includes('ended: length')")
-        assert complaints(browser) == []
+        browser.until(f"{IN_PAGE}.getElementById('queue').textContent.includes('0 requests run, 0 wait')")
+        browser.until(f"{IN_PAGE}.getElementById('requests').textContent.includes('ended: length')")
+        assert browser.complaints() == []
 
 
 def test_the_scenes_of_a_live_page_are_sent_by_their_buttons(browser):
@@ -117,5 +125,5 @@ def test_the_scenes_of_a_live_page_are_sent_by_their_buttons(browser):
         open_live(browser, server.url)
         assert browser.run(f"{IN_PAGE}.querySelectorAll('#scenes button').length") == 4
         browser.run(f"{IN_PAGE}.getElementById('scenes').firstChild.click()")
-        until(browser, f"{IN_PAGE}.getElementById('tree').textContent.includes('held by')")
-        assert complaints(browser) == []
+        browser.until(f"{IN_PAGE}.getElementById('tree').textContent.includes('held by')")
+        assert browser.complaints() == []

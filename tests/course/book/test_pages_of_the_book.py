@@ -147,6 +147,11 @@ def test_progress_bars_and_warnings_are_left_out_and_a_calculator_says_what_it_f
     assert found[1]["data"] == {"text/plain": "capacity calculator: 12 GB"}
 
 
+def test_the_bar_of_a_week_leads_to_the_exercises_in_the_browser_where_there_are_some():
+    assert "(../try/week04_speculative.md)" in run_it(WEEKS[3], "", has_tab=True)
+    assert "../try/" not in run_it(WEEKS[3], "")
+
+
 def test_the_bar_of_a_week_names_the_notebook_and_with_a_github_address_colab_and_binder():
     assert "`work/week04_speculative/week04_speculative.ipynb`" in run_it(WEEKS[3], "")
     assert "Colab" not in run_it(WEEKS[3], "https://example.org/o/n")
