@@ -158,6 +158,7 @@ BENCHMARKS = House(
     "benchmarks",
     rooms=(
         *("tools", "kernel_cases", "kernels", "against", "decode", "speculation", "serving", "load", "http"),
+        "grading",
         *("quantized_decode", "quantized_linear", "quantization_quality", "prediction", "cuda_graphs"),
     ),
     knows=("nanolm", "course", "training"),
