@@ -36,7 +36,13 @@ def _same_seed(request) -> Iterator[None]:
     with suppress(ModuleNotFoundError):  # in a browser's tab, where there is none
         import torch
 
+<<<<<<< HEAD
         torch.manual_seed(fresh(0))
+=======
+    # Where there is a GPU its generators are seeded too; to look for them takes a millisecond.
+    seed = torch.manual_seed if torch.accelerator.is_available() else torch.default_generator.manual_seed
+    seed(fresh(0))
+>>>>>>> class
     before = len(SPENT)
     yield
     if SPENT[before:]:

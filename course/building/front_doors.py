@@ -70,9 +70,12 @@ def home(package: str, name: str, root: Path = ROOT) -> str:
 
 def home_of(target: str) -> str | None:
     """Return the engine's module that defines a function or method, asked by a lesson or not; None where none does."""
+    known = homes().get(target)
+    if known:
+        return known
     owner = target.partition(".")[0]
     rooms = (package for package in packages() if owner in names_of(package))
-    return homes().get(target) or next((f"{room}.{names_of(room)[owner]}" for room in rooms), None)
+    return next((f"{room}.{names_of(room)[owner]}" for room in rooms), None)
 
 
 def front_door(package: str, root: Path = ROOT) -> str:

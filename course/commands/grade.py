@@ -3,7 +3,7 @@
 import os
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -11,6 +11,10 @@ from rich.markup import escape
 from ..errors import CourseError
 from ..paths import ROOT
 from .console import say
+
+if TYPE_CHECKING:
+    from ..gradebook.cluster import Cluster
+    from ..judge.judge import Judge
 
 app = typer.Typer()
 
@@ -30,6 +34,9 @@ def grade(
     ] = None,
     marks: Annotated[Path | None, typer.Option(help="Take the marks in such a table.")] = None,
     folder: Annotated[Path | None, typer.Option(help="Of the gradebook; grading/ if left out.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Of a Dask cluster whose workers grade, tcp://HOST:8786; else this machine does.")
+    ] = None,
 ) -> None:
     """Grade a class: marks into nbgrader's gradebook and a table, feedback into a file for each student.
 
@@ -40,7 +47,7 @@ def grade(
     where = ROOT / "grading" if folder is None else folder
     try:
         if submissions:
-            _grade(week, submissions, csv, yes, jobs or os.cpu_count() or 1, seed, to_mark, where)
+            _grade(week, submissions, csv, yes, jobs, seed, to_mark, where, scheduler)
         if marks is not None:
             from ..gradebook.grade import take_marks
 
@@ -54,21 +61,19 @@ def _grade(
     paths: list[Path],
     csv: Path | None,
     yes: bool,
-    jobs: int,
+    jobs: int | None,
     seed: int | None,
     to_mark: Path | None,
     folder: Path,
+    scheduler: str | None,
 ) -> None:
     from tqdm.auto import tqdm
 
     from ..gradebook.grade import grade, require
     from ..gradebook.summary import show
-    from ..judge.judge import Judge
 
     require(week, paths, [csv, to_mark])  # before a server is started
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # the same is said in the next line
-        judging = Judge(workers=jobs)
+    judging, at_once = _judging(jobs, scheduler)
     say.print(escape(judging.protection))
     with judging as judge, tqdm(unit="student", desc=f"week {week}") as bar:
         report = grade(
@@ -76,7 +81,7 @@ def _grade(
             paths,
             csv,
             judge,
-            jobs,
+            at_once,
             folder,
             seed,
             yes,
@@ -94,3 +99,18 @@ def _grade(
     say.print(f"feedback: {folder / 'reports'}; gradebook: {folder / 'gradebook.db'}, for nbgrader's formgrader")
     if report.failures or report.unplaced:
         raise typer.Exit(1)
+
+
+def _judging(jobs: int | None, scheduler: str | None) -> "tuple[Judge | Cluster, int]":
+    """The judge that grades, here or on a cluster, and how many answers it is asked about at once."""
+    if scheduler is not None:
+        from ..gradebook.cluster import Cluster
+
+        cluster = Cluster(scheduler)
+        return cluster, jobs or 2 * cluster.threads  # while one is graded, the next is on its way
+    from ..judge.judge import Judge
+
+    workers = jobs or os.cpu_count() or 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the same is said in the run's first line
+        return Judge(workers=workers), workers

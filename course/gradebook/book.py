@@ -1,5 +1,6 @@
 """nbgrader's gradebook: written by one process at a time, so that formgrader, feedback and export work as always."""
 
+import json
 import os
 import sys
 import warnings
@@ -69,7 +70,7 @@ class Book:
         self.assignment = PurePosixPath(self.lessons[0]).parent.name
         self._read, self._names = "", dict[str, str]()
         self._kept: dict[tuple[str, str], list[Any]] = {}
-        self.cells = {lesson: load(ROOT / lesson)["cells"] for lesson in self.lessons}
+        self._released = {lesson: load(ROOT / lesson) for lesson in self.lessons}
 
     def __enter__(self) -> "Book":
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -85,8 +86,9 @@ class Book:
         self.gradebook.update_or_create_assignment(self.assignment)
         for lesson in self.lessons:
             names = (PurePosixPath(lesson).stem, self.assignment)
-            self.gradebook.update_or_create_notebook(*names, kernelspec='{"name": "python3"}')
-            for cell in self.cells[lesson]:
+            kernel = json.dumps(self._released[lesson]["metadata"]["kernelspec"])  # `nbgrader autograde` puts it back
+            self.gradebook.update_or_create_notebook(*names, kernelspec=kernel)
+            for cell in self._released[lesson]["cells"]:
                 if grade_id(cell):
                     self._register(cell, names)
         everything = self.gradebook.find_assignment(self.assignment).notebooks
@@ -152,7 +154,7 @@ class Book:
     def notebook_of(self, question: Question) -> str:
         """Return the name of the notebook that a question stands in."""
         for lesson in self.lessons:
-            if any(grade_id(cell) == question.slug for cell in self.cells[lesson]):
+            if any(grade_id(cell) == question.slug for cell in self._released[lesson]["cells"]):
                 return PurePosixPath(lesson).stem
         raise CourseError(
             f"question {question.number} stands in no notebook of week {self.week}; `course build` makes them"

@@ -144,7 +144,16 @@ def _package(folder: Path) -> str:
         mounted = _mount(f"{name}.{room}", folder / room, engine / room)
         homes = importlib.import_module(f"{REFERENCE}.{room}")._HOMES
         vars(mounted)["__getattr__"], vars(mounted)["__dir__"] = lazy(mounted.__name__, homes)
+        _share(room, folder, name)
     return name
+
+
+def _share(room: str, folder: Path, name: str) -> None:
+    """Let the engine's modules that are loaded stand for the files that a folder lacks, or each would be run again."""
+    for loaded, module in list(sys.modules.items()):
+        file = loaded.removeprefix(f"{REFERENCE}.{room}.")
+        if file != loaded and not (folder / room / f"{file}.py").exists():
+            sys.modules[f"{name}.{room}.{file}"] = module
 
 
 def _mount(name: str, *folders: Path) -> ModuleType:

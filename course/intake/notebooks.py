@@ -50,7 +50,7 @@ def read_notebook(each: Placed, root: Path = ROOT) -> Notebook:
     data = each.file.load()
     if max(4 * (data.count(b"[") + data.count(b"{")), data.count(b",")) > MOST_VALUES:
         raise CourseError(f"holds more than {MOST_VALUES:,} values: clear its outputs, and hand it in again")
-    content = parsed(data)
+    content = _script(data) if is_script(each.file.name) else parsed(data)
     del data
     cells = [{name: cell.get(name) for name in ("cell_type", "source", "metadata", "id")} for cell in content["cells"]]
     exercises = registry(root)
@@ -62,6 +62,17 @@ def read_notebook(each: Placed, root: Path = ROOT) -> Notebook:
     if not shares[lesson]:
         raise NothingOfOurs("has nothing of this course in it")
     return Notebook(each, cells, code, lesson, shares, _n_written(cells, code, lessons[lesson], lesson, exercises))
+
+
+def is_script(name: str, root: Path = ROOT) -> bool:
+    """Return whether a file's name is a lesson's that Jupyter has saved as Python ("Save and Export Notebook As")."""
+    return name.lower().endswith(".py") and any(_is_named(name, each.notebook) for each in registry(root))
+
+
+def _script(data: bytes) -> dict[str, list[Cell]]:
+    """A notebook saved as Python, as one cell of code; its answers in words are comments, and not found."""
+    text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    return {"cells": [{"cell_type": "code", "source": text, "metadata": {}, "id": None}]}
 
 
 @cache

@@ -15,7 +15,7 @@ from ..text.source import defined_names
 from ..work.collect import start
 from ..work.taking import Code, Missing, NotAnswered, take
 from .handed import EMPTY, CannotBeRead
-from .notebooks import Notebook, NothingOfOurs, read_notebook, released, that_count
+from .notebooks import Notebook, NothingOfOurs, is_script, read_notebook, released, that_count
 from .submission import ANSWERED, MISSING, UNREADABLE, UNWRITTEN, Handed, Submission, Unplaced
 from .whose import COPY, Placed, is_notebook
 
@@ -76,7 +76,7 @@ def _nothing(
     states = {exercise.number: state for exercise in asked}
     problems = {exercise.number: why for exercise in asked}
     words = {question.number: "" for question in questions() if question.week == week}
-    submission = Submission(handed.student, week, handed.source, {}, {}, states, words, (why, *notes), problems)
+    submission = Submission(handed.student, week, handed.source, {}, states, words, (why, *notes), problems)
     return submission, [Unplaced(handed.source, f"of {handed.student}: nothing of week {week} was found"), *left]
 
 
@@ -86,7 +86,7 @@ def _notebooks(handed: Handed, root: Path) -> tuple[list[Notebook], list[Unplace
         name = each.file.name.lower()
         if each.file.problem:
             left += [Unplaced(each.file.where, each.file.problem)] if each.file.problem != EMPTY else []
-        elif is_notebook(name) and name.partition(".")[0] not in _OURS:
+        elif (is_notebook(name) or is_script(name, root)) and name.partition(".")[0] not in _OURS:
             try:
                 found.append(read_notebook(each, root))
             except CourseError as error:
@@ -131,7 +131,7 @@ def _modules(handed: Handed, asked: Sequence[Exercise]) -> _Edited:
     rooms = {file.partition("/")[0] for file in known}
     found = _Edited()
     for each in handed.files:
-        if is_notebook(each.file.name) or each.file.problem:
+        if is_notebook(each.file.name) or is_script(each.file.name) or each.file.problem:
             continue
         path = "/".join(each.file.parts[-2:])
         name = re.sub(r"-\d+$", "", COPY.sub("", each.file.name.lower().removesuffix(".py"))) + ".py"
@@ -162,15 +162,13 @@ def _joined(notebooks: Sequence[Notebook]) -> Code:
 
 def _read(exercise: Exercise, made: Submission, code: Code | None, edited: _Edited, root: Path) -> list[str]:
     """Put an exercise's answer into a submission; return what was odd about it."""
-    state, files, problem, notes = _of_notebook(exercise, made, code, root)
+    state, files, problem, notes = _of_notebook(exercise, code, root)
     if exercise.file in edited.asked:
         other, theirs, why = _of_editor(exercise, edited)
         if state == ANSWERED:
             notes += ["is answered in exercises/ as well; the notebook's counts"] if other == ANSWERED else []
         elif other != UNWRITTEN or state == MISSING:
             state, files, problem = other, theirs, why
-            for name, text in theirs.items():
-                made.files.setdefault(name, text)
     made.states[exercise.number], made.answers[exercise.number] = state, files
     if problem is not None:
         made.problems[exercise.number] = problem
@@ -179,13 +177,12 @@ def _read(exercise: Exercise, made: Submission, code: Code | None, edited: _Edit
 
 
 def _of_notebook(
-    exercise: Exercise, made: Submission, code: Code | None, root: Path
+    exercise: Exercise, code: Code | None, root: Path
 ) -> tuple[str, dict[str, str], str | None, list[str]]:
     """An answer in the notebooks: its state, its files, why it cannot be read, and what was odd."""
     empty = _stub(exercise.module, root)
     try:
         text, notes = take(exercise, Code() if code is None else code, empty, root)
-        made.files[exercise.file], _ = take(exercise, code or Code(), made.files.get(exercise.file, empty), root)
         return ANSWERED, {exercise.file: text}, None, notes
     except Missing:
         return MISSING, {exercise.file: empty}, None, []

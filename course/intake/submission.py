@@ -20,9 +20,8 @@ class Submission:
     Attributes:
         student: the name that its folder or file gives.
         source: where it came from, for messages.
-        files: a module's file, "speculative/acceptance.py", to its text with all of the student's answers in it.
-        answers: by an exercise's number, the files as that exercise is graded: no other answer is in them, so that
-            none can fail or change because of another.
+        answers: by an exercise's number, the files as that exercise is graded, "speculative/acceptance.py" to its text:
+            no other answer is in them, so that none can fail or change because of another.
         states: by number, ANSWERED, UNWRITTEN, MISSING (its cell is gone) or UNREADABLE (it is not Python).
         written: by a question's number, the student's words; empty where there are none.
         notes: what was odd, and how it was read.
@@ -32,7 +31,6 @@ class Submission:
     student: str
     week: int
     source: str
-    files: dict[str, str] = field(default_factory=dict)
     answers: dict[str, dict[str, str]] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
     written: dict[str, str] = field(default_factory=dict)

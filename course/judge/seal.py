@@ -18,42 +18,46 @@ _CLASSES = (("torch", "Tensor"), ("torch.nn", "Module"))  # of those, so that th
 _BUILT_IN = frozenset(dir(builtins))
 
 
-class _Entry(NamedTuple):
-    """One name, where it stands, and what stood for its value."""
-
-    place: str
-    space: Mapping[str, Any]
-    name: str
-    value: int
-    code: int
-
-
 class Seal(NamedTuple):
-    """What stood where, and which names there were at each place."""
+    """What stood where when the seal was made; it is looked through after every answer, so it is made to be quick.
 
-    entries: list[_Entry]
+    Attributes:
+        values: a place, its names, and of each name that matters the identity of its value.
+        functions: of those values, by place and name, with the identity of their code.
+        names: all that there were at each place.
+    """
+
+    values: list[tuple[str, Mapping[str, Any], list[tuple[str, int]]]]
+    functions: list[tuple[str, FunctionType, int]]
     names: list[tuple[str, Mapping[str, Any], frozenset[str]]]
 
 
 def sealed() -> Seal:
     """Return what stands for every function, class and module that tests and judge can meet."""
-    places = list(_places())
-    entries = [
-        _Entry(place, space, name, id(value), _code(value))
-        for place, space in places
-        for name, value in space.items()
-        if callable(value) or isinstance(value, ModuleType | property | staticmethod | classmethod)
+    places = [(place, space, list(filter(_matters, space.items()))) for place, space in _places()]
+    functions = [
+        (f"{place}.{name}", value, id(value.__code__))
+        for place, _, items in places
+        for name, value in items
+        if isinstance(value, FunctionType)
     ]
-    return Seal(entries, [(place, space, frozenset(space)) for place, space in places])
+    values = [(place, space, [(name, id(value)) for name, value in items]) for place, space, items in places]
+    return Seal(values, functions, [(place, space, frozenset(space)) for place, space, _ in places])
+
+
+def _matters(item: tuple[str, Any]) -> bool:
+    return callable(item[1]) or isinstance(item[1], ModuleType | property | staticmethod | classmethod)
 
 
 def broken(seal: Seal) -> list[str]:
     """Return the names that stand for something else than when the seal was made, for nothing, or before another."""
     exchanged = [
         f"{place}.{name}"
-        for place, space, name, value, code in seal.entries
-        if id(now := space.get(name)) != value or _code(now) != code
+        for place, space, values in seal.values
+        for name, value in values
+        if id(space.get(name)) != value
     ]
+    recoded = [name for name, function, code in seal.functions if id(function.__code__) != code]
     inherited = [f"{module}.{name}" for module, name in _CLASSES]
     added = [
         f"{place}.{name}"
@@ -62,11 +66,7 @@ def broken(seal: Seal) -> list[str]:
         for name in space.keys() - names
         if place in inherited or (name in _BUILT_IN and place != "sys.modules")
     ]
-    return exchanged + added
-
-
-def _code(value: Any) -> int:
-    return id(value.__code__) if isinstance(value, FunctionType) else 0
+    return exchanged + recoded + added
 
 
 def _places() -> Iterator[tuple[str, Mapping[str, Any]]]:

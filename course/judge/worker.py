@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -21,6 +22,8 @@ from .sandbox import command, outside
 
 _TO_START = 300  # seconds; torch and all tests are read, on a machine that may be busy
 _MORE = 30  # seconds beyond a server's own limit, after which the server itself is lost
+# A box ends with the thread that has started it (`--die-with-parent`), so this one does, which lives as long as Python.
+_starter = ThreadPoolExecutor(1, "starts servers")
 
 
 class Lost(Exception):
@@ -40,7 +43,8 @@ class Worker:
         box = command(settings.isolation, settings.limits.test_seconds)
         line = [*box, sys.executable, "-m", "course.judge.server", settings.write()]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.errors}
-        self.process = subprocess.Popen(line, env=outside(settings.isolation, settings.limits.test_seconds), **pipes)
+        environment = outside(settings.isolation, settings.limits.test_seconds)
+        self.process = _starter.submit(subprocess.Popen, line, env=environment, **pipes).result()
         self.lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True, name="what a server says").start()
         hello = self._first()

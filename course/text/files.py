@@ -35,11 +35,13 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def parsed(text: str | bytes) -> dict[str, Any]:
-    """Return a notebook, its text or its bytes in any Unicode encoding, as JSON; raise CourseError as `load` does."""
+    """Return a notebook, its text or its bytes, as JSON; raise CourseError as `load` does."""
     try:
-        content = json.loads(text)
+        content = _json(text)
     except (ValueError, RecursionError) as error:
         raise CourseError(f"is not a notebook: it is not JSON ({error})") from None
+    if isinstance(content, dict) and "worksheets" in content:
+        raise CourseError("is a notebook of nbformat 3 or older: open it in JupyterLab, save it, and hand that in")
     if not (isinstance(content, dict) and isinstance(content.get("cells"), list)):
         raise CourseError("is not a notebook: it has no list of cells")
     content["cells"] = [cell for cell in content["cells"] if isinstance(cell, dict)]
@@ -49,6 +51,15 @@ def parsed(text: str | bytes) -> dict[str, Any]:
         if not isinstance(cell.get("metadata"), dict):
             cell["metadata"] = {}
     return content
+
+
+def _json(text: str | bytes) -> Any:
+    """JSON in any Unicode encoding; some editors on Windows save in its own, which no JSON is in."""
+    try:
+        return json.loads(text)
+    except UnicodeDecodeError:
+        assert isinstance(text, bytes)  # only those are decoded
+        return json.loads(text.decode("cp1252", "replace"))
 
 
 def _text(source: str) -> str:

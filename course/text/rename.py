@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterable, Iterator
 
 from .source import Function
 
@@ -74,8 +75,26 @@ class _Finder(ast.NodeVisitor):
         every = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
         if self.name in {each.arg for each in every if each is not None}:
             return True
-        body = node.body if isinstance(node.body, list) else [node.body]
-        inside = [part for statement in body for part in ast.walk(statement)]
+        inside = list(_own(node.body if isinstance(node.body, list) else [node.body]))
         if any(isinstance(part, ast.Global) and self.name in part.names for part in inside):
             return False
-        return any(isinstance(p, ast.Name) and p.id == self.name and isinstance(p.ctx, ast.Store) for p in inside)
+        return any(self.name in _bound(part) for part in inside)
+
+
+def _own(statements: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Every part of a function's own scope: of functions and classes inside it, only that they are there."""
+    for part in statements:
+        yield part
+        if not isinstance(part, _Scope | ast.ClassDef):
+            yield from _own(ast.iter_child_nodes(part))
+
+
+def _bound(part: ast.AST) -> set[str]:
+    """The names that one part of a scope binds in it."""
+    if isinstance(part, ast.Name):
+        return {part.id} if isinstance(part.ctx, ast.Store) else set()
+    if isinstance(part, ast.alias):
+        return {(part.asname or part.name).partition(".")[0]}
+    if isinstance(part, Function | ast.ClassDef | ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and part.name:
+        return {part.name}
+    return set()

@@ -157,7 +157,8 @@ TRAINING = House(
 BENCHMARKS = House(
     "benchmarks",
     rooms=(
-        *("tools", "kernel_cases", "kernels", "against", "decode", "speculation", "serving", "load", "http", "peers"),
+        *("tools", "kernel_cases", "kernels", "against", "decode", "speculation", "serving", "load", "http"),
+        *("peers", "grading"),
         *("quantized_decode", "quantized_linear", "quantization_quality", "prediction", "cuda_graphs"),
     ),
     knows=("nanolm", "course", "training"),

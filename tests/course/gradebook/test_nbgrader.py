@@ -1,6 +1,7 @@
 """What nbgrader makes of the gradebook: formgrader's lists, feedback, export."""
 
 import html
+import json
 import re
 
 import pytest
@@ -10,6 +11,7 @@ from nbgrader.plugins import CsvExportPlugin
 from traitlets.config import Config
 
 from course.gradebook.grade import grade
+from course.paths import ROOT, read
 
 WEEK = "week04_speculative"
 
@@ -41,7 +43,8 @@ def test_formgrader_finds_the_notebooks_that_it_shows(nbgrader):
 
 def test_feedback_is_made_and_holds_check_s_words(nbgrader, grading):
     (name,) = [each["student"] for each in nbgrader.get_submissions(WEEK) if "cmd" in each["student"]]
-    assert nbgrader.generate_feedback(WEEK, student_id=name)["success"]
+    made = nbgrader.generate_feedback(WEEK, student_id=name)
+    assert made["success"], made
     page = (grading / "feedback" / name / WEEK / f"{WEEK}.html").read_text(encoding="utf-8")
     text = html.unescape(re.sub(r"<[^>]+>", "", page))
     assert "best_gamma: 'wrong' was found" in text and "return 'wrong'" in text
@@ -53,3 +56,10 @@ def test_export_has_every_student(nbgrader, grading):
         plugin.export(book)
     text = (grading / "export.csv").read_text(encoding="utf-8")
     assert all(f",{name}," in text for name in ("right", "untouched"))
+
+
+def test_the_gradebook_has_the_lesson_s_whole_kernel_which_plain_autograde_writes_into_each_notebook(nbgrader):
+    with nbgrader.gradebook as book:
+        kernel = json.loads(book.find_notebook(WEEK, WEEK).kernelspec)
+    assert kernel == json.loads(read(ROOT / "notebooks" / WEEK / f"{WEEK}.ipynb"))["metadata"]["kernelspec"]
+    assert {"name", "display_name"} <= kernel.keys()

@@ -1,5 +1,6 @@
 """A folder or package of answers: whose function comes out of it, and what is said where there is none."""
 
+import importlib
 import inspect
 import sys
 
@@ -46,6 +47,15 @@ def refusal(implementation, module="speculative.acceptance", target="residual_di
 
 def test_a_folder_of_answers_need_not_be_a_package(folder):
     assert residual(folder).__code__.co_filename == str(folder / ANSWERS)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_an_answer_s_neighbours_are_its_folder_s_own_files_and_else_the_engine_s_very_modules(folder, own):
+    engine = importlib.import_module("nanolm.sampling.rng")
+    if own:
+        write(folder / "sampling" / "rng.py", "NAME = 'mine'\n")
+    found = importlib.import_module(f"{chosen(str(folder)).package}.sampling.rng")
+    assert found.NAME == "mine" if own else found is engine
 
 
 def test_a_package_of_answers_is_found_by_name(package):

@@ -45,6 +45,17 @@ def test_what_only_ipython_reads_is_taken_out_line_for_line(source, python):
         ("class A:\n    def f(self):\n        return f()", "class A:\n    def f(self):\n        return f_1()"),
         ("g = lambda f: f\nh = lambda x: f", "g = lambda f: f\nh = lambda x: f_1"),
         ("k(f=f)", "k(f=f_1)"),
+        ("def h():\n    def f(): return f\n    return f", "def h():\n    def f(): return f\n    return f"),
+        (
+            "def h():\n    def k():\n        f = 1\n    return f",
+            "def h():\n    def k():\n        f = 1\n    return f_1",
+        ),
+        ("def h():\n    import f\n    return f", "def h():\n    import f\n    return f"),
+        ("def h():\n    class f: x = f\n    return f", "def h():\n    class f: x = f\n    return f"),
+        (
+            "def h():\n    try: k()\n    except E as f: return f",
+            "def h():\n    try: k()\n    except E as f: return f",
+        ),
     ],
 )
 def test_a_global_name_gets_another_one_and_nothing_else_does(text, expected):

@@ -1,6 +1,7 @@
 """The judge's marks: the points and words of `check`, and a state that tells one kind of nothing from another."""
 
 import importlib
+import threading
 
 import pytest
 from attacks import answer
@@ -11,6 +12,7 @@ from course.grading.implementation import chosen
 from course.judge import judge as judges
 from course.judge.judge import Judge
 from course.judge.marks import version
+from course.judge.worker import Lost
 from course.paths import ROOT, read, write
 from course.registry import find, registry
 
@@ -173,3 +175,15 @@ def test_the_engine_s_own_text_earns_every_point_in_the_sandbox(sandboxed, week)
     files = {exercise.file: read(ROOT / "nanolm" / exercise.file) for exercise in exercises}
     marks = sandboxed.grade(files, exercises, SEED)
     assert [mark for mark in marks if mark.state != "passed"] == []
+
+
+def test_a_server_in_a_box_outlives_the_thread_that_asked_it_first(sandboxed):
+    text = {RATE.file: TEXT_OF_ENGINE}
+    with Judge(sandbox=True, limits=sandboxed.limits) as judge:
+        asking = threading.Thread(target=judge.grade, args=(text, [RATE], SEED))
+        asking.start()
+        asking.join()
+        server = judge._seats[0]._worker
+        with pytest.raises(Lost, match="time"):  # it says nothing, and has not ended
+            server.receive(seconds=1)
+        assert judge.grade(text, [RATE], SEED)[0].state == "passed" and judge._seats[0]._worker is server
