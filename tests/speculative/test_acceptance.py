@@ -8,7 +8,7 @@ import pytest
 import torch
 from chernoff import assert_sampled_from
 from enumeration import ScriptedRng, exact_distribution
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_token import (
     P,
@@ -129,7 +129,7 @@ def test_residual_distribution_of_nearly_equal_distributions_is_none_the_less_on
 
 
 @pytest.mark.exercise("residual_distribution")
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 @given(distributions(), distributions())
 def test_residual_distribution_completes_what_was_accepted_to_p(impl, p, q):
     kept = torch.minimum(p, q)

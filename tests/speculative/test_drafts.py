@@ -6,7 +6,7 @@ import pytest
 import torch
 from by_hand import close
 from enumeration import ScriptedRng
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusal import assert_refuses
 from tiny_models import tiny_model, tokens_of
@@ -108,7 +108,7 @@ def lookup_by_strings(text, gamma, max_ngram):
 
 
 @pytest.mark.exercise("prompt_lookup")
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300)
 @given(st.lists(st.integers(0, 2), max_size=12), st.integers(0, 4), st.integers(1, 4))
 def test_prompt_lookup_equals_a_search_in_strings(impl, text, gamma, max_ngram):
     expected, found = lookup_by_strings(text, gamma, max_ngram), list(impl.prompt_lookup(text, gamma, max_ngram))
