@@ -16,16 +16,18 @@ from contextlib import suppress
 
 import pytest
 from chernoff import SPENT
-from hypothesis import configuration, settings
+from hypothesis import HealthCheck, configuration, settings
 
 from course.grading.seeds import fresh
 
-pytest_plugins = ["impl", "left_out"]
+pytest_plugins = ["impl", "left_out", "shuffled"]
 _FALSE_ALARM = "chance of a false alarm"
 
 # The same examples in every run of the reference, and no folder of hypothesis's beside a student's notebook.
 configuration.set_hypothesis_home_dir(os.path.join(tempfile.gettempdir(), "nanolm-hypothesis"))
-settings.register_profile("course", derandomize=True, database=None, deadline=None)
+# No limit of hypothesis's is by the clock: on a busy machine every example is slow.
+_ALLOWED = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture)
+settings.register_profile("course", derandomize=True, database=None, deadline=None, suppress_health_check=_ALLOWED)
 settings.load_profile("course")
 MOST_FALSE_ALARMS = 1e-4  # a whole run, of right answers
 
@@ -36,13 +38,9 @@ def _same_seed(request) -> Iterator[None]:
     with suppress(ModuleNotFoundError):  # in a browser's tab, where there is none
         import torch
 
-<<<<<<< HEAD
-        torch.manual_seed(fresh(0))
-=======
-    # Where there is a GPU its generators are seeded too; to look for them takes a millisecond.
-    seed = torch.manual_seed if torch.accelerator.is_available() else torch.default_generator.manual_seed
-    seed(fresh(0))
->>>>>>> class
+        # Where there is a GPU its generators are seeded too; to look for them takes a millisecond.
+        seed = torch.manual_seed if torch.accelerator.is_available() else torch.default_generator.manual_seed
+        seed(fresh(0))
     before = len(SPENT)
     yield
     if SPENT[before:]:

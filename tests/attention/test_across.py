@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 from by_hand import close, random
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from talking import Stuck, talk
 
 from nanolm.attention import SoftmaxState
 
-law = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+law = settings(max_examples=25)
 LN2 = math.log(2)
 
 

@@ -6,7 +6,7 @@ from functools import reduce
 import pytest
 import torch
 from by_hand import attention, close, name_the_mistake, random
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from keys_met import KeysMet
 from largest_tensor import LargestTensor
@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from nanolm.attention import SoftmaxState
 
 # The fixture gives the same module to every example.
-law = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+law = settings(max_examples=60)
 INFINITY, NAN = math.inf, math.nan
 LN2 = math.log(2)
 ONE_MAXIMUM = "the maximum is each row's own: one for all rows makes the others underflow"

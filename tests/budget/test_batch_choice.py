@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from named import assert_number
 from refusal import assert_refuses
@@ -19,7 +19,7 @@ CHIP = replace(H100, peak_flops_per_second=1e15)
 # Powers of 2, whose quotients are exact in whatever order they are taken: 2⁴⁰ bytes and 2⁵⁰ operations a second.
 EXACT = replace(H100, bandwidth_bytes_per_second=2.0**40, peak_flops_per_second=2.0**50)
 
-law = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+law = settings(max_examples=50)
 
 
 def check_is_whole(got, what):

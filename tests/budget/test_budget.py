@@ -6,7 +6,7 @@ Figures are literals, derived by hand in the comment beside them.
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusal import assert_refuses
 
@@ -25,7 +25,7 @@ def check_is_whole(got, what):
     assert not isinstance(got, float), f"{what} are a whole number, an int; {got} is a float"
 
 
-law = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+law = settings(max_examples=50)
 
 
 @pytest.mark.exercise("kv_bytes_per_token")

@@ -6,7 +6,7 @@ Which batch to choose is graded in test_batch_choice.py.
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from named import assert_number
 from refusal import assert_refuses
@@ -21,7 +21,7 @@ CACHE = 1_073_741_824
 CHIP = replace(H100, peak_flops_per_second=1e15)
 READING, EACH = WEIGHTS / 3.35e12, CACHE / 3.35e12  # 4.794 ms for the weights, 0.3205 ms for each cache
 
-law = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+law = settings(max_examples=50)
 
 
 @pytest.mark.exercise("decode_step_time")

@@ -3,14 +3,14 @@
 import statistics
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from naming import named
 from refusal import assert_refuses
 
 from nanolm.budget import effective_experts
 
-law = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+law = settings(max_examples=60)
 
 
 def load_mistakes(counts):

@@ -4,14 +4,14 @@ import itertools
 import math
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from naming import named
 from refusal import assert_refuses
 
 from nanolm.budget import DEEPSEEK_V3, ParameterCounts, matmul_flops, weight_bytes
 
-law = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+law = settings(max_examples=60)
 
 
 # --- parameter_counts --------------------------------------------------------------------------------------------

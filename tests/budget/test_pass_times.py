@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from named import assert_number
 from refusal import assert_refuses
@@ -20,7 +20,7 @@ N_MULTIPLIED = 7.5e9
 MULTIPLIED_BYTES = 15e9
 READING = 15e9 / 3.35e12  # of these bytes on the chip, 4.478 ms
 
-law = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+law = settings(max_examples=50)
 chips = st.builds(
     Hardware,
     name=st.just("any"),

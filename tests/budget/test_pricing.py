@@ -3,13 +3,13 @@
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusal import assert_is_refused, assert_refuses
 
 from nanolm.budget import pricing
 
-law = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+law = settings(max_examples=50)
 every_second = range(100)
 
 

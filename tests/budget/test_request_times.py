@@ -1,12 +1,12 @@
 """Grades `roofline`: attention's share of a prefill, and what a request waits. Figures are derived by hand."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from named import assert_number
 from refusal import assert_refuses
 
-law = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+law = settings(max_examples=50)
 seconds = st.floats(1e-6, 1e3)
 
 

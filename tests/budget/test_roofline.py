@@ -6,7 +6,7 @@ How long a pass and a request take is graded in test_pass_times.py.
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from named import assert_number
 from refusal import assert_refuses
@@ -18,7 +18,7 @@ NAN, INF = float("nan"), float("inf")
 CHIP = replace(H100, peak_flops_per_second=1e15)
 SLOWER = replace(CHIP, bandwidth_bytes_per_second=3.0e12)
 
-law = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+law = settings(max_examples=50)
 chips = st.builds(
     Hardware,
     name=st.just("any"),

@@ -4,7 +4,7 @@ import random
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from named import assert_number
 from refusal import assert_refuses
@@ -13,7 +13,7 @@ from course.grading.seeds import fresh
 from nanolm.budget import pricing
 
 NAN, INF = float("nan"), float("inf")
-law = settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+law = settings(max_examples=50)
 
 
 # --- cost_per_million --------------------------------------------------------------------------------------------

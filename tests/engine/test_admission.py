@@ -4,7 +4,7 @@ import random
 from collections import deque
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from schedules import Named, in_its_prompt, made, running, shown, step, steps, waiting, with_tree
 
@@ -125,7 +125,6 @@ def test_without_overtaking_the_queue_stays_as_it_is():
     assert order(line) == "ab"
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10_000))
 def test_whoever_comes_a_request_waits_for_its_elders_and_a_few_short_ones(seed):
     # A stream of short requests at a server that can run one at a time: the long one's turn comes after max_overtakes.

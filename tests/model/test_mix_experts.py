@@ -5,11 +5,11 @@ from numbers import Integral
 import pytest
 import torch
 from by_hand import close, name_the_mistake, random
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from operations import Operations
 
-law = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+law = settings(max_examples=60)
 WRONG_ROWS = "an expert's outputs went to the wrong rows: undo the sort by expert"
 NO_SHARES = "shares not applied: an expert's output counts as much as its share"
 WRONG_SHARES = "the shares went to the wrong experts: sort them as the rows were sorted"

@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 from by_hand import close, random
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusal import assert_refuses
 from routing_by_hand import route_by_hand, softmax
 
-law = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+law = settings(max_examples=60)
 
 
 def routed(impl, logits, k):

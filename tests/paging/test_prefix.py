@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prefix_by_hand import COMING, FakeBlocks, FakeHost, NaiveCache
 from refusal import assert_is_refused, assert_refuses
@@ -12,7 +12,7 @@ from shelf import Shelf
 
 from nanolm import paging as prefix
 
-law = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+law = settings(max_examples=80)
 
 
 def new_cache(impl, n_blocks=20, block_size=2, host_capacity=None):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from by_hand import close, random
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from instead import errors_mean
 from refusal import assert_refuses
@@ -98,7 +98,7 @@ def test_quantize_equals_a_loop_in_plain_python(impl, bits, group_size):
 
 
 @pytest.mark.exercise("quantize")
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 @given(st.lists(st.floats(-1e6, 1e6, allow_subnormal=False), min_size=1, max_size=12), st.integers(2, 8))
 def test_quantize_is_off_by_at_most_half_a_scale(impl, row, bits):
     codes, scales = impl.quantize(vector(*row), bits)

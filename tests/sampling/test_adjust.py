@@ -158,6 +158,6 @@ def test_a_long_text_costs_no_loop_over_the_vocabulary():
         [choose.randrange(50_000) for _ in range(50_000)],
         SamplingParams(repetition_penalty=1.1, presence_penalty=0.5, frequency_penalty=0.1),
     )
-    started = time.perf_counter()
+    started = time.process_time()
     adjust_rows(torch.zeros(5, 50_000), rules, text, 100, (), text[:4])
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

@@ -65,7 +65,7 @@ def test_fast_equals_plain(kind, V):
         assert_equal_filters(logits, **rules)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(st.integers(-3, 3), min_size=1, max_size=12),
     st.integers(1, 14) | st.none(),

@@ -6,7 +6,7 @@ from numbers import Integral
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from named import assert_number
 from refusal import assert_refuses
@@ -97,7 +97,7 @@ def test_float32_sum_of_nothing_is_zero(impl):
 
 
 @pytest.mark.exercise("float32_sum")
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 @given(st.lists(st.floats(-1e6, 1e6), max_size=8), st.randoms(use_true_random=False))
 def test_float32_sum_equals_a_plain_loop(impl, values, random):
     order, total = random.sample(range(len(values)), len(values)), 0.0
@@ -143,7 +143,7 @@ def test_greedy_pick_with_summation_order_picks_the_largest_when_all_are_negativ
 
 
 @pytest.mark.exercise("greedy_pick_with_summation_order")
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 @given(
     st.lists(st.lists(st.floats(-1e3, 1e3), min_size=4, max_size=4), min_size=1, max_size=6), st.permutations(range(4))
 )

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from distributions import INF, NAN, assert_probs, close, softmax_by_hand, vector
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusal import assert_refuses
 
@@ -98,7 +98,7 @@ def test_temperature_probs_at_zero_serves_every_row(impl):
 
 
 @pytest.mark.exercise("temperature_probs")
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 @given(st.lists(st.floats(-30, 30), min_size=1, max_size=6), st.floats(0.05, 20))
 def test_temperature_probs_equals_a_plain_loop(impl, logits, temperature):
     actual, expected = impl.temperature_probs(vector(*logits), temperature), softmax_by_hand(logits, temperature)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from distributions import assert_probs, close, vector, worked
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusal import assert_refuses
 
@@ -90,7 +90,7 @@ def test_top_k_filter_of_a_certain_token_leaves_it_certain(impl):
 
 
 @pytest.mark.exercise("top_k_filter")
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=8).filter(any), st.integers(1, 9))
 def test_top_k_filter_equals_a_plain_loop(impl, weights, k):
     # Small whole weights make ties and zeros common.

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from distributions import NAN, assert_probs, close, vector, worked
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusal import assert_refuses
 
@@ -108,7 +108,7 @@ def test_top_p_filter_treats_each_row_on_its_own(impl):
 
 
 @pytest.mark.exercise("top_p_filter")
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200)
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=7).filter(any), st.integers(1, 40))
 def test_top_p_filter_equals_a_plain_loop(impl, weights, fortieths):
     # Small whole weights make ties, zeros and totals equal to p common. p = 1 is in too: total 1 is reached last.

@@ -96,7 +96,8 @@ needs_curl = pytest.mark.skipif(
 
 
 def curl(*arguments):
-    done = subprocess.run(["curl", "-sS", *arguments], capture_output=True, text=True, encoding="utf-8", timeout=60)
+    command = ["curl", "-sS", "--max-time", str(PATIENCE_SECONDS), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -177,7 +178,8 @@ def test_a_client_that_closes_its_connection_in_mid_stream_ends_its_request():
 
 
 def test_told_to_stop_it_answers_those_it_has_and_ends():
-    with running(grace_seconds=PATIENCE_SECONDS) as server, httpx.Client(base_url=server.url, timeout=20) as client:
+    patient = {"timeout": PATIENCE_SECONDS}
+    with running(grace_seconds=PATIENCE_SECONDS) as server, httpx.Client(base_url=server.url, **patient) as client:
         gate, answers = Gate(server.engine), []
         body = {"model": "tiny", "prompt": "a", "max_tokens": 3, "temperature": 0}
         asking = threading.Thread(target=lambda: answers.append(client.post("/v1/completions", json=body)))

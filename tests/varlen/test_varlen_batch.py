@@ -6,7 +6,7 @@ import random as chance
 import pytest
 import torch
 from by_hand import off_by
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusal import assert_refuses
 from tiny_models import tiny_config, tiny_latent_model, tiny_model
@@ -261,7 +261,7 @@ def free_groups(monkeypatch):
 
 
 @pytest.mark.parametrize(("kind", "model"), [("float", MODEL), ("int8", MODEL), ("float8", MODEL), ("float", LATENT)])
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(mix=mixes())
 def test_groups_read_and_mask_what_each_request_alone_would(free_groups, kind, model, mix):
     block_size, requests, seed = mix

@@ -133,7 +133,8 @@ def test_300_sockets_that_say_nothing_do_not_shut_a_server_of_256_files(tmp_path
         "resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))\n"
         "address = ('127.0.0.1', int(sys.argv[1]))\n"
         "silent = [socket.create_connection(address) for _ in range(300)]\n"
-        "print([httpx.get(f'http://127.0.0.1:{sys.argv[1]}/health', timeout=20).status_code for _ in range(5)])\n",
+        "health, patience = f'http://127.0.0.1:{sys.argv[1]}/health', int(sys.argv[2])\n"
+        "print([httpx.get(health, timeout=patience).status_code for _ in range(5)])\n",
         encoding="utf-8",
     )
     command = (
@@ -143,9 +144,10 @@ def test_300_sockets_that_say_nothing_do_not_shut_a_server_of_256_files(tmp_path
     with subprocess.Popen(serve, stderr=subprocess.PIPE, text=True, encoding="utf-8") as server:
         try:
             port = server.stderr.readline().split("127.0.0.1:")[1].split("/")[0]
-            done = subprocess.run([sys.executable, script, port], capture_output=True, text=True, timeout=60)
+            ask = [sys.executable, script, port, str(PATIENCE_SECONDS)]
+            done = subprocess.run(ask, capture_output=True, text=True, timeout=6 * PATIENCE_SECONDS)
             assert done.stdout == "[200, 200, 200, 200, 200]\n", done.stderr
         finally:
             server.terminate()
-            _, said = server.communicate(timeout=30)
+            _, said = server.communicate(timeout=PATIENCE_SECONDS)
     assert said == "", "the log is not the attacker's to fill"

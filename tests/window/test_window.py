@@ -3,7 +3,7 @@
 import pytest
 import torch
 from by_hand import attention, close, random
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusal import assert_is_refused, assert_refuses
 from tiny_models import tiny_config, tiny_model, tokens_of
@@ -14,7 +14,7 @@ from nanolm.window import HybridKVCache, WindowKVCache, sliding_window_mask
 
 B, K, H = 2, 2, 6  # of tiny_config
 MODEL = tiny_model()
-law = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+law = settings(max_examples=40)
 
 
 # --- sliding_window_mask -----------------------------------------------------------------------------------------

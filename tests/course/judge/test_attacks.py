@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 from attacks import CHANGES_THE_JUDGE, ENDS, HEAVY, NOT_THERE, ONLY_SCREENED, RIGHT
 
+from course.judge.sandbox import command
 from course.paths import ROOT
 from course.registry import find
 from course.screening.answers import answer_to
@@ -101,7 +102,8 @@ import torch
 def residual_distribution(target_probs, draft_probs):
     numbers = [each for each in os.listdir("/proc") if each.isdigit()]
     shared = open("/proc/sysvipc/shm").read().strip().splitlines()[1:]
-    raise AssertionError(f"seen: {numbers} {os.listdir('/tmp')} {os.listdir('/dev/shm')} {shared} {os.getpid()}")
+    files = sorted(os.listdir("/tmp"))
+    raise AssertionError(f"seen: {numbers} {files} {os.listdir('/dev/shm')} {shared} {os.getpid()}")
 """
 LEAVES = """
 import ctypes, os, time
@@ -119,6 +121,12 @@ def residual_distribution(target_probs, draft_probs):
 """
 
 
+def alone(judge):
+    """What LOOKS says where nobody else was; the box shows the course and its Python, also where they lie in /tmp."""
+    shown = {path.split("/")[2] for path in command(judge.isolation) if path.startswith("/tmp/")}
+    return f"seen: ['1'] {sorted(shown | {'answer'})} [] [] 1"
+
+
 def seen_by(judge):
     (mark,) = judge.grade({EXERCISE.file: LOOKS}, [EXERCISE], SEED, screened=False)
     return mark.feedback
@@ -127,7 +135,7 @@ def seen_by(judge):
 def test_no_fork_sees_processes_files_or_shared_memory_of_one_before_it(sandboxed):
     before = seen_by(sandboxed)
     sandboxed.grade({EXERCISE.file: LEAVES}, [EXERCISE], SEED, screened=False)
-    assert "seen: ['1'] ['answer'] [] [] 1" in before
+    assert alone(sandboxed) in before
     assert seen_by(sandboxed) == before
 
 
@@ -136,7 +144,7 @@ def test_no_fork_sees_another_that_runs_at_the_same_time(sandboxed):
     other.start()
     seen = seen_by(sandboxed)
     other.join()
-    assert "seen: ['1'] ['answer'] [] [] 1" in seen
+    assert alone(sandboxed) in seen
 
 
 def test_no_variable_of_the_one_who_grades_reaches_an_answer(sandboxed):
