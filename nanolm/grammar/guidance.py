@@ -23,6 +23,9 @@ _Matcher = Any  # llguidance.LLMatcher: the library is an optional extra, and it
 class GrammarCompiler:
     """Makes grammars for a tokenizer.
 
+    Attributes:
+        bytes: of each token; behind them all is one that is the library's own.
+
     Raises:
         ModuleNotFoundError: the library llguidance is not installed.
     """
@@ -33,6 +36,11 @@ class GrammarCompiler:
         # The library's own end token is one that no model has, so that ends are this package's affair alone.
         vocabulary = _Vocabulary(tokenizer)
         self._tokenizer = self.library.LLTokenizer(self.library.TokenizerWrapper(vocabulary))
+        self.bytes: list[bytes] = vocabulary.tokens
+
+    def tokens_of(self, spelled: bytes) -> list[int]:
+        """Return tokens that put these bytes into a text."""
+        return self._tokenizer.tokenize_bytes(spelled)
 
     def from_json_schema(self, schema: Any) -> "GuidanceGrammar":
         """Return the grammar of compact JSON that a schema allows.

@@ -16,6 +16,7 @@ _HOMES = {
         "MAX_PROMPTS",
     ],
     "formats": [
+        "AllowedTools",
         "CHOICE_ALLOWED",
         "Call",
         "CalledFunction",
@@ -26,6 +27,7 @@ _HOMES = {
         "NamedFunction",
         "NamedTool",
         "ResponseFormat",
+        "SomeTools",
         "TOOLS_ALLOWED",
         "Tool",
     ],
@@ -63,6 +65,7 @@ _HOMES = {
     ],
     "response": [
         "AnswerFormat",
+        "CallPiece",
         "Choice",
         "DONE",
         "Usage",
@@ -79,6 +82,7 @@ if TYPE_CHECKING:
     from .chat import TextPart as TextPart
     from .completion import CompletionBody as CompletionBody
     from .completion import MAX_PROMPTS as MAX_PROMPTS
+    from .formats import AllowedTools as AllowedTools
     from .formats import CHOICE_ALLOWED as CHOICE_ALLOWED
     from .formats import Call as Call
     from .formats import CalledFunction as CalledFunction
@@ -89,6 +93,7 @@ if TYPE_CHECKING:
     from .formats import NamedFunction as NamedFunction
     from .formats import NamedTool as NamedTool
     from .formats import ResponseFormat as ResponseFormat
+    from .formats import SomeTools as SomeTools
     from .formats import TOOLS_ALLOWED as TOOLS_ALLOWED
     from .formats import Tool as Tool
     from .logprobs import LogprobFormat as LogprobFormat
@@ -114,6 +119,7 @@ if TYPE_CHECKING:
     from .request import RequestBody as RequestBody
     from .request import StreamOptions as StreamOptions
     from .response import AnswerFormat as AnswerFormat
+    from .response import CallPiece as CallPiece
     from .response import Choice as Choice
     from .response import DONE as DONE
     from .response import Usage as Usage

@@ -9,7 +9,7 @@ from pydantic_core import from_json
 from ..config import ModelConfig
 from ..text.chat import ROLES, chat_prompt, check_messages
 from ..text.tokenizer import Tokenizer
-from .formats import CHOICE_ALLOWED, MAX_TOOLS, TOOLS_ALLOWED, Call, NamedTool, Tool
+from .formats import CHOICE_ALLOWED, MAX_TOOLS, TOOLS_ALLOWED, Call, NamedTool, SomeTools, Tool
 from .refusal import Refusal, shown
 from .request import MAX_LOGPROBS, Prompt, RequestBody
 
@@ -30,6 +30,7 @@ class Message(BaseModel):
     content: str | list[TextPart] | None = None
     tool_calls: list[Call] | None = None
     tool_call_id: str | None = None
+    name: str | None = None
 
     @model_validator(mode="after")
     def _check_content(self) -> "Message":
@@ -44,8 +45,8 @@ class Message(BaseModel):
 
     @property
     def more(self) -> dict[str, Any]:
-        """What else a template reads: calls, their arguments as objects; and which one a tool answers."""
-        found: dict[str, Any] = {}
+        """What else a template reads: a name; calls, their arguments as objects; and which one a tool answers."""
+        found: dict[str, Any] = {} if self.name is None else {"name": self.name}
         if self.tool_calls:
             found["tool_calls"] = [
                 {**call.model_dump(), "function": {"name": call.function.name, "arguments": _object(call)}}
@@ -80,7 +81,9 @@ class ChatBody(RequestBody):
     )
 
     tools: list[Tool] | None = Field(None, max_length=MAX_TOOLS, description=TOOLS_ALLOWED)
-    tool_choice: Literal["none", "auto", "required"] | NamedTool | None = Field(None, description=CHOICE_ALLOWED)
+    tool_choice: Literal["none", "auto", "required"] | NamedTool | SomeTools | None = Field(
+        None, description=CHOICE_ALLOWED
+    )
     parallel_tool_calls: bool | None = Field(None, description="true or false")
 
     @field_validator("messages")
@@ -94,10 +97,9 @@ class ChatBody(RequestBody):
         names = [tool.function.name for tool in self.tools or ()]
         if len(set(names)) < len(names):
             raise ValueError(f"tools is a list of {shown(names)}; each name must be there once")
-        if isinstance(self.tool_choice, NamedTool) and self.tool_choice.function.name not in names:
-            raise ValueError(
-                f"tool_choice is {self.tool_choice.function.name!r}; it must be one of tools, {shown(names)}"
-            )
+        strange = [name for name in self._chosen or () if name not in names]
+        if strange:
+            raise ValueError(f"tool_choice is {strange[0]!r}; it must be one of tools, {shown(names)}")
         if self.tool_choice == "required" and not names:
             raise ValueError("tool_choice is 'required' and tools is empty; it must hold one or more then")
         if not names and any(message.role == "tool" or message.tool_calls for message in self.messages):
@@ -114,14 +116,28 @@ class ChatBody(RequestBody):
         """The functions that the answer may call: those that are given, or the one that is named."""
         if self.tool_choice == "none":
             return []
-        named = self.tool_choice.function.name if isinstance(self.tool_choice, NamedTool) else None
         given = [tool.function.model_dump(exclude_none=True) for tool in self.tools or ()]
-        return [function for function in given if named in (None, function["name"])]
+        return [function for function in given if self._chosen is None or function["name"] in self._chosen]
+
+    @property
+    def _chosen(self) -> list[str] | None:
+        """The names of the tools that tool_choice leaves; None: all."""
+        choice = self.tool_choice
+        if isinstance(choice, NamedTool):
+            return [choice.function.name]
+        return [tool.function.name for tool in choice.allowed_tools.tools] if isinstance(choice, SomeTools) else None
 
     @property
     def must_call(self) -> bool:
         """Whether the answer has to be a call."""
+        if isinstance(self.tool_choice, SomeTools):
+            return self.tool_choice.allowed_tools.mode == "required"
         return self.tool_choice == "required" or isinstance(self.tool_choice, NamedTool)
+
+    @property
+    def may_call_more(self) -> bool:
+        """Whether the answer may be several calls: of one tool that is named, there is one."""
+        return self.parallel_tool_calls is not False and not isinstance(self.tool_choice, NamedTool)
 
     @model_validator(mode="after")
     def _check_together(self) -> "ChatBody":

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from ..config import ModelConfig
 from ..text.detokenizer import after_start
@@ -22,6 +22,7 @@ class CompletionBody(RequestBody):
     text_param: ClassVar[str] = "prompt"
     not_done: ClassVar[dict[str, Sequence[Any]]] = {"add_special_tokens": (True,)}  # a text stands behind the start
     prompt: str | list[int] | list[str] | list[list[int]] = Field(description=_PROMPTS)
+    max_tokens: int | None = Field(None, ge=0, description="a whole number, 1 or more; 0 with echo")
     echo: bool | None = Field(None, description="true or false")
     logprobs: Annotated[int | None, _NO_LOGPROBS] = Field(
         None, ge=0, le=MAX_LOGPROBS, description=f"a whole number from 0 to {MAX_LOGPROBS}"
@@ -33,6 +34,17 @@ class CompletionBody(RequestBody):
         if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) and len(prompt) > MAX_PROMPTS:
             raise ValueError(_PROMPTS)
         return prompt
+
+    @model_validator(mode="after")
+    def _check_length(self) -> "CompletionBody":
+        if self.max_tokens == 0 and not self.echo:
+            raise ValueError("max_tokens is 0 without echo; it must be 1 or more then, or there is nothing to answer")
+        return self
+
+    @property
+    def writes_nothing(self) -> bool:
+        """Whether only the prompt is wanted, scored perhaps."""
+        return self.max_tokens == 0
 
     @property
     def echoes(self) -> bool:
@@ -71,5 +83,8 @@ class CompletionBody(RequestBody):
         return found
 
     def most_new_tokens(self, room: int) -> int:
-        """Return how many tokens to write at most: 16 unless said otherwise, as with OpenAI, where there is room."""
-        return min(16, room) if self.max_tokens is None else self.max_tokens
+        """Return how many tokens to write at most: 16 unless said otherwise, as with OpenAI, where there is room.
+
+        A prompt is scored by a pass that brings a token, which nobody is shown where none is wanted.
+        """
+        return min(16, room) if self.max_tokens is None else max(1, self.max_tokens)

@@ -2,12 +2,15 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 MAX_TOOLS = 128
 FORMAT_ALLOWED = '{"type": "text"}, {"type": "json_object"}, or {"type": "json_schema", "json_schema": {"schema": {…}}}'
 TOOLS_ALLOWED = f'a list of up to {MAX_TOOLS} of {{"type": "function", "function": {{"name": …, "parameters": {{…}}}}}}'
-CHOICE_ALLOWED = '"none", "auto", "required", or {"type": "function", "function": {"name": …}} of one of the tools'
+CHOICE_ALLOWED = (
+    '"none", "auto", "required", {"type": "function", "function": {"name": …}} of one of the tools, or {"type": '
+    '"allowed_tools", "allowed_tools": {"mode": "auto" or "required", "tools": [such as before, …]}}'
+)
 
 
 class _Strict(BaseModel):
@@ -45,6 +48,13 @@ class Function(_Strict):
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
 
+    @field_validator("parameters")
+    @classmethod
+    def _check_parameters(cls, parameters: dict[str, Any] | None) -> dict[str, Any] | None:
+        if parameters and parameters.get("type", "object") != "object":
+            raise ValueError("parameters are those of an object")
+        return parameters
+
 
 class Tool(_Strict):
     """A tool; there are functions only."""
@@ -64,6 +74,20 @@ class NamedTool(_Strict):
 
     type: Literal["function"]
     function: NamedFunction
+
+
+class AllowedTools(_Strict):
+    """Some of the tools, and whether one of them must be called."""
+
+    mode: Literal["auto", "required"]
+    tools: Annotated[list[NamedTool], Field(min_length=1)]
+
+
+class SomeTools(_Strict):
+    """A choice of some of the tools."""
+
+    type: Literal["allowed_tools"]
+    allowed_tools: AllowedTools
 
 
 class CalledFunction(BaseModel):

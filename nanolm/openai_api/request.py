@@ -96,7 +96,7 @@ class RequestBody(BaseModel):
 
     @model_validator(mode="after")
     def _check_minimum(self) -> "RequestBody":
-        if self.min_tokens and self.max_tokens and self.min_tokens > self.max_tokens:
+        if self.min_tokens and self.max_tokens is not None and self.min_tokens > self.max_tokens:
             raise ValueError(f"min_tokens is {self.min_tokens} and max_tokens {self.max_tokens}; it must be no more")
         if self.min_tokens and self.schema_of_answer is not None:
             raise ValueError(f"min_tokens is {self.min_tokens} beside response_format; the format says how long it is")
@@ -120,6 +120,11 @@ class RequestBody(BaseModel):
     @property
     def echoes(self) -> bool:
         """Whether the answer begins with the prompt."""
+        return False
+
+    @property
+    def writes_nothing(self) -> bool:
+        """Whether only the prompt is wanted."""
         return False
 
     @property

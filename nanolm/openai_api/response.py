@@ -11,6 +11,27 @@ DONE = "data: [DONE]\n\n"
 
 
 @dataclass
+class CallPiece:
+    """A piece of a tool's call: the first has its number and name, those that follow more of its arguments.
+
+    Attributes:
+        index: of the call in its answer.
+        arguments: JSON, or the next characters of it.
+    """
+
+    index: int
+    id: str | None = None
+    name: str | None = None
+    arguments: str = ""
+
+    def body(self) -> dict[str, Any]:
+        """Return it as a client expects it in a stream."""
+        function = {} if self.name is None else {"name": self.name}
+        head = {} if self.id is None else {"id": self.id, "type": "function"}
+        return {"index": self.index, **head, "function": {**function, "arguments": self.arguments}}
+
+
+@dataclass
 class Choice:
     """One answer, or a piece of it.
 
@@ -18,13 +39,13 @@ class Choice:
         text: what it adds.
         reason: why it ended, None while it goes on.
         logprobs: of its tokens, as `LogprobFormat` has them; None where nobody asked.
-        calls: of tools, in OpenAI's shape.
+        calls: of tools, piece by piece.
     """
 
     text: str = ""
     reason: str | None = None
     logprobs: dict[str, Any] | None = None
-    calls: list[dict[str, Any]] = field(default_factory=list)
+    calls: list[CallPiece] = field(default_factory=list)
 
 
 @dataclass
@@ -84,7 +105,7 @@ class AnswerFormat:
         """Return a piece of a choice."""
         delta: dict[str, Any] = {"content": choice.text} if choice.text else {}
         if choice.calls:
-            delta["tool_calls"] = [{"index": i, **call} for i, call in enumerate(choice.calls)]
+            delta["tool_calls"] = [piece.body() for piece in choice.calls]
         return self._piece(index, {"delta": delta} if self.chat else {"text": choice.text}, choice)
 
     def closing(self, usage: Usage) -> dict[str, Any]:
@@ -101,8 +122,19 @@ class AnswerFormat:
 
 def _message(choice: Choice) -> dict[str, Any]:
     if choice.calls:
-        return {"role": "assistant", "content": choice.text or None, "tool_calls": choice.calls}
+        return {"role": "assistant", "content": choice.text or None, "tool_calls": _whole(choice.calls)}
     return {"role": "assistant", "content": choice.text}
+
+
+def _whole(pieces: Sequence[CallPiece]) -> list[dict[str, Any]]:
+    """The calls that pieces make."""
+    calls: dict[int, dict[str, Any]] = {}
+    for piece in pieces:
+        if piece.index not in calls:
+            calls[piece.index] = {name: value for name, value in piece.body().items() if name != "index"}
+        else:
+            calls[piece.index]["function"]["arguments"] += piece.arguments
+    return [*calls.values()]
 
 
 def event(content: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """The answers to one request of a client: their texts put together while the engine's outputs come in."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -34,6 +34,7 @@ class Answer:
         watcher: as `stream`, in the engine's thread, where stop strings are to be found: so the request ends with the
             very token that completes one, and no pass is spent on what nobody will see.
         calls: reads the calls of tools that it may be; None where nothing may be called.
+        has_called: whether a call has begun.
         reason: why it ended, None while it goes on.
         metrics: its times, once it has ended.
     """
@@ -43,6 +44,7 @@ class Answer:
     logprobs: LogprobFormat | None = None
     watcher: IncrementalDetokenizer | None = None
     calls: CallReader | None = None
+    has_called: bool = False
     reason: str | None = None
     metrics: Any = None
     parts: list[Choice] = field(default_factory=list)
@@ -63,7 +65,8 @@ class Answer:
         if output.finish_reason is not None:
             self.metrics = output.metrics
             return self._end(text, output.finish_reason, shown)
-        return Choice(self.calls.push(text) if self.calls else text, None, shown)
+        text, calls = self.calls.push(text) if self.calls else (text, [])
+        return self._part(Choice(text, None, shown, calls))
 
     def cut(self) -> Choice:
         """End it where it is, as a limit of tokens would."""
@@ -71,13 +74,14 @@ class Answer:
 
     def _end(self, text: str, reason: str, logprobs: dict[str, Any] | None) -> Choice:
         self.opening, text = "", text + self.stream.rest()
-        if self.calls is not None:
-            text, call = self.calls.end(text)
-            if call is not None:
-                self.reason = "tool_calls"
-                return Choice("", self.reason, logprobs, [call])
-        self.reason = reason
-        return Choice(text, reason, logprobs)
+        text, calls = self.calls.end(text) if self.calls else (text, [])
+        part = self._part(Choice(text, None, logprobs, calls))
+        part.reason = self.reason = "tool_calls" if self.has_called and reason == "stop" else reason
+        return part
+
+    def _part(self, choice: Choice) -> Choice:
+        self.has_called = self.has_called or bool(choice.calls)
+        return choice
 
 
 class Answers:
@@ -101,17 +105,21 @@ class Answers:
         calls: ToolCallFormat | None = None,
     ) -> None:
         self.prompts, self.n_choices, self.grammar = prompts, asked.n_choices, grammar
+        self._writes_nothing = asked.writes_nothing
         self.scores_prompts = asked.echoes and asked.n_logprobs is not None
         self._prompt_logprobs: dict[int, list[TokenLogprob]] = {}
         chat = isinstance(asked, ChatBody)
         self.answers: list[Answer] = []
+        spelled = tokenizer.special_in(calls.spelled) if calls else None
         for prompt in prompts:
-            new = partial(IncrementalDetokenizer, tokenizer, end_tokens, stops, chat, prompt.ids)
+            new = partial(IncrementalDetokenizer, tokenizer, end_tokens, stops, chat, prompt.ids, spelled)
             opening = _text_of(prompt, tokenizer) if asked.echoes else ""
             for _ in range(asked.n_choices):
                 wanted = asked.n_logprobs is not None
-                logprobs = LogprobFormat(tokenizer, chat, end_tokens) if wanted else None
-                reader = CallReader(calls, tokenizer.special_texts) if calls else None
+                # Who scores a prompt counts on one entry for each token that was run or written, the last one too.
+                hidden = () if self.scores_prompts else end_tokens
+                logprobs = LogprobFormat(tokenizer, chat, hidden) if wanted else None
+                reader = CallReader(calls) if calls else None
                 self.answers.append(Answer(new(), opening, logprobs, new() if stops else None, reader))
 
     @property
@@ -148,6 +156,8 @@ class Answers:
         except TimeoutError:
             return self._cut()
         _check(output)
+        if self._writes_nothing:
+            output = replace(output, tokens=[], logprobs=None, finish_reason="length")
         return index, self.answers[index].take(output, self._scored(index, output))
 
     def _scored(self, index: int, output: Output) -> Scored:

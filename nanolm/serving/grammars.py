@@ -14,10 +14,10 @@ from ..openai_api.request import RequestBody
 from ..text.chat import chat_template
 from ..text.rendered_chat import RenderedChat
 from ..text.tokenizer import Tokenizer
-from ..text.tool_calls import ToolCallFormat, tool_call_format
+from ..text.tool_calls import ID, ID_LENGTH, ToolCallFormat, tool_call_format
 
-# As `tojson` of templates writes it, and so the calls that models have seen.
-_SPACED = {"key_separator": ": ", "item_separator": ", ", "whitespace_flexible": False}
+# What a function takes whose parameters are left out, as with OpenAI.
+_NO_PARAMETERS = {"properties": {}, "additionalProperties": False}
 
 
 class Grammars:
@@ -74,18 +74,32 @@ class Grammars:
         return tool_call_format(template, self.tokenizer)
 
     def _of_calls(self, calls: ToolCallFormat, asked: ChatBody) -> Grammar:
-        schema = {**calls.schema(asked.callable_tools), "x-guidance": _SPACED}
-        parts = [*self._literals(calls.before), "call", *self._literals(calls.after)]
-        grammar = self.compiler.from_lark(f"start: {' '.join(parts)}\ncall: %json {json.dumps(schema)}\n")
-        return grammar if asked.must_call else OptionalGrammar(grammar, calls.trigger, self.tokenizer)
+        # Each tool's schema is a root of its own: its references are to parts of itself.
+        rules = {f"call_{i}": tool for i, tool in enumerate(asked.callable_tools)}
+        opening = calls.opening if asked.must_call else calls.opening.lstrip()
+        more = f"({' '.join(self._literals(calls.between))} call)*" if calls.between and asked.may_call_more else ""
+        lines = [
+            f"start: {' '.join([*self._literals(opening), 'call', more, *self._literals(calls.closing)])}",
+            f"call: {' | '.join(rules)}",
+            *(f"{rule}: {' '.join(self._call(calls, tool))}" for rule, tool in rules.items()),
+        ]
+        grammar = self.compiler.from_lark("\n".join(lines) + "\n")
+        return grammar if asked.must_call else OptionalGrammar(grammar, calls.trigger, self.compiler, calls.is_marked)
+
+    def _call(self, calls: ToolCallFormat, tool: dict[str, Any]) -> list[str]:
+        key, item = calls.separators
+        spaces = {"key_separator": key, "item_separator": item, "whitespace_flexible": False}
+        schema = {"type": "object", **(tool.get("parameters") or _NO_PARAMETERS), "x-guidance": spaces}
+        return [*self._literals(tool["name"] + calls.middle), f"%json {json.dumps(schema)}"]
 
     def _literals(self, text: str) -> list[str]:
-        """A text in the library's words: strings, and special tokens by their numbers."""
+        """A text in the library's words: strings, special tokens by their numbers, and the number of a call."""
         special = self.tokenizer.special_texts
-        pattern = "|".join(map(re.escape, sorted(special, key=len, reverse=True)))
-        parts: list[Any] = re.split(f"({pattern})", text) if special else [text]
-        return [
-            f"<[{self.tokenizer.inner.token_to_id(part)}]>" if part in special else json.dumps(part)
-            for part in parts
-            if part
-        ]
+        pattern = "|".join(map(re.escape, [ID, *sorted(special, key=len, reverse=True)]))
+        return [self._literal(part) for part in re.split(f"({pattern})", text) if part]
+
+    def _literal(self, part: str) -> str:
+        if part == ID:
+            return f"/[a-zA-Z0-9]{{{ID_LENGTH}}}/"
+        is_special = part in self.tokenizer.special_texts
+        return f"<[{self.tokenizer.inner.token_to_id(part)}]>" if is_special else json.dumps(part)

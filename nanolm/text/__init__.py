@@ -24,6 +24,7 @@ _HOMES = {
     "detokenizer": [
         "IncrementalDetokenizer",
         "after_start",
+        "overlap",
     ],
     "rendered_chat": [
         "Message",
@@ -36,6 +37,8 @@ _HOMES = {
         "Tokenizer",
     ],
     "tool_calls": [
+        "ID",
+        "ID_LENGTH",
         "ToolCallFormat",
         "tool_call_format",
     ],
@@ -56,9 +59,12 @@ if TYPE_CHECKING:
     from .chat import last_tokens as last_tokens
     from .detokenizer import IncrementalDetokenizer as IncrementalDetokenizer
     from .detokenizer import after_start as after_start
+    from .detokenizer import overlap as overlap
     from .rendered_chat import Message as Message
     from .rendered_chat import RenderedChat as RenderedChat
     from .token_bytes import bytes_of as bytes_of
     from .tokenizer import Tokenizer as Tokenizer
+    from .tool_calls import ID as ID
+    from .tool_calls import ID_LENGTH as ID_LENGTH
     from .tool_calls import ToolCallFormat as ToolCallFormat
     from .tool_calls import tool_call_format as tool_call_format

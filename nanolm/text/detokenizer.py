@@ -3,7 +3,7 @@
 Stop strings are searched in the text, not among the tokens: the same words can be cut into tokens in many ways.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..config import ModelConfig
 from .tokenizer import Tokenizer
@@ -27,6 +27,7 @@ class IncrementalDetokenizer:
         stops: strings that end the text and are never shown, none of them empty.
         skip_space: leave out spaces at the very beginning.
         after: the prompt's tokens, as for `Tokenizer.decoder`: the space between it and the answer is the answer's.
+        spelled: special tokens that are part of the text all the same, and how.
 
     Attributes:
         n_tokens: tokens given so far, none after the one that completed a stop string.
@@ -40,7 +41,9 @@ class IncrementalDetokenizer:
         stops: Sequence[str] = (),
         skip_space: bool = False,
         after: Sequence[int] = (),
+        spelled: Mapping[int, str] | None = None,
     ) -> None:
+        self._spelled = spelled or {}
         self._decode, self._end_tokens, self._stops = tokenizer.decoder(after), end_tokens, stops
         self._held, self._skip_space = "", skip_space
         self.n_tokens, self.stopped = 0, False
@@ -53,7 +56,7 @@ class IncrementalDetokenizer:
                 break
             self.n_tokens += 1
             if token not in self._end_tokens:
-                self._held += self._decode(token)
+                self._held += self._spelled[token] if token in self._spelled else self._decode(token)
                 shown += self._release()
         return self._without_space(shown)
 
@@ -78,7 +81,7 @@ class IncrementalDetokenizer:
             self.stopped = True
             shown, self._held = self._held[: min(ends)[1]], ""
             return shown
-        n_kept = max((_overlap(self._held, stop) for stop in self._stops), default=0)
+        n_kept = max((overlap(self._held, stop) for stop in self._stops), default=0)
         cut = len(self._held) - n_kept
         shown, self._held = self._held[:cut], self._held[cut:]
         return shown
@@ -90,6 +93,6 @@ class IncrementalDetokenizer:
         return text
 
 
-def _overlap(text: str, stop: str) -> int:
+def overlap(text: str, stop: str) -> int:
     """Return how many characters at the end of text are the beginning of the stop string, but not all of it."""
     return next((n for n in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:n])), 0)

@@ -77,6 +77,11 @@ class Tokenizer:
         """How the special tokens are spelled."""
         return [token.content for token in self.inner.get_added_tokens_decoder().values() if token.special]
 
+    def special_in(self, text: str) -> dict[int, str]:
+        """Return the special tokens that a text spells, by their ids."""
+        tokens = self.inner.get_added_tokens_decoder().items()
+        return {i: token.content for i, token in tokens if token.special and token.content in text}
+
     @cached_property
     def longest_token(self) -> int:
         """The characters of the longest token: a text has at least its length over this many tokens."""

@@ -27,7 +27,7 @@ def grammars(tokenizer):
     whole = compiler.from_json_schema(SCHEMA)
     arguments = '{"properties": {"q": {"enum": [1, 22]}}, "required": ["q"], "additionalProperties": false}'
     call = compiler.from_lark(f'start: "<c>" call\ncall: %json {arguments}\n')
-    return {"schema": whole, "call": call, "call or text": OptionalGrammar(call, "<c>{", tokenizer)}
+    return {"schema": whole, "call": call, "call or text": OptionalGrammar(call, "<c>{", compiler)}
 
 
 @pytest.mark.parametrize("tokenizer", [byte_tokenizer(), SHIPPED_TOKENIZER], ids=["bytes", "shipped"])

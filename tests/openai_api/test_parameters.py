@@ -135,6 +135,40 @@ def test_an_echo_with_log_probabilities_has_those_of_the_prompt_too(stream):
         assert shown["text_offset"][: len(prompt)] == list(range(len(prompt)))
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_a_prompt_is_scored_and_nothing_written_where_no_token_is_wanted(stream):
+    async def scenario(served):
+        answer = await served.complete([5, 6, 7], echo=True, max_tokens=0, logprobs=1, stream=stream)
+        if not stream:
+            return answer.json()["choices"][0], answer.json()["usage"]["completion_tokens"]
+        parts = [event["choices"][0] for event in events_of(answer)]
+        return {**parts[0], "finish_reason": parts[-1]["finish_reason"]}, 0
+
+    choice, n_written = serve(scenario, MODEL)
+    rows = torch.log_softmax(MODEL(torch.tensor([[5, 6, 7]]))[0].double(), -1)
+    expected = [float(rows[0, 6]), float(rows[1, 7])]
+    assert (choice["text"], choice["finish_reason"], n_written) == (text([5, 6, 7]), "length", 0)
+    assert choice["logprobs"]["token_logprobs"] == [None, *map(pytest.approx, expected)]
+
+
+def test_an_echo_without_scores_needs_no_token_either():
+    assert choices_of("ab", echo=True, max_tokens=0)[0]["text"] == "ab"
+
+
+@pytest.mark.parametrize("prompts", [[[5, 6, 7, 8], [9, 10, 11]], [byte_tokenizer().encode("xyz")]])
+def test_a_prompt_s_scores_are_found_where_lm_evaluation_harness_looks_for_them(prompts):
+    """It sends tokens, wants one more, and takes the entries from the context's length up to the last but one."""
+    model = MODEL if len(prompts) > 1 else successor_model(ALPHABET)  # behind "xyz" comes the end
+    asked = dict(max_tokens=1, logprobs=1, echo=True, seed=1234)
+    for prompt, choice in zip(prompts, choices_of(prompts, model, **asked), strict=True):
+        rows = torch.log_softmax(model(torch.tensor([prompt]))[0].double(), -1)
+        found = choice["logprobs"]
+        scores = found["token_logprobs"][2:-1]
+        assert scores == pytest.approx([float(rows[i - 1, prompt[i]]) for i in range(2, len(prompt))])
+        is_greedy = [score == max(top.values()) for score, top in zip(scores, found["top_logprobs"][2:-1], strict=True)]
+        assert is_greedy == [int(rows[i - 1].argmax()) == prompt[i] for i in range(2, len(prompt))]
+
+
 def test_a_token_that_is_half_a_character_is_shown_by_its_bytes():
     shown = choices_of("p ", successor_model(ALPHABET), max_tokens=2, logprobs=0)[0]["logprobs"]
     assert shown["tokens"] == ["bytes:\\xc3", "bytes:\\xa9"] and shown["top_logprobs"] == [{}, {}]
@@ -320,6 +354,7 @@ _TEXT = {False: "a", True: [{"role": "user", "content": "a"}]}
         ({"stream": True, "stream_options": {"continuous_usage_stats": True}}, "stream_options is {", "stream_options"),
         ({"stream": True, "stream_options": {"include_uasge": True}}, "it must be {", "stream_options"),
         ({"min_tokens": 9, "max_tokens": 3}, "min_tokens is 9 and max_tokens 3", "min_tokens"),
+        ({"max_tokens": 0}, "max_tokens is 0 without echo; it must be 1 or more then", "max_tokens"),
     ],
 )
 def test_a_completion_s_parameter_is_refused_with_its_value_and_what_is_allowed(fields, said, param):
