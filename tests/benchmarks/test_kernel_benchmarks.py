@@ -13,8 +13,9 @@ import typer
 from tiny_models import tiny_model
 from typer.testing import CliRunner
 
-from benchmarks import cuda_graphs, kernels
-from benchmarks.kernel_cases import Maker, to_check
+from benchmarks import cuda_graphs
+from benchmarks.kernels import __main__ as kernels
+from benchmarks.kernels.cases import Maker, to_check
 
 ROOT = Path(__file__).resolve().parents[2]
 UTF8 = {"PYTHONIOENCODING": "utf-8"}
@@ -27,7 +28,10 @@ def test_without_a_gpu_a_benchmark_says_what_is_needed_and_fails(benchmark, tmp_
     app.command()(benchmark.main)
     result = CliRunner().invoke(app, ["--results", str(tmp_path)])
     assert result.exit_code == 1
-    assert "no CUDA device" in result.stdout and f"python -m {benchmark.__name__}" in result.stdout
+    assert (
+        "no CUDA device" in result.stdout
+        and f"python -m {benchmark.__name__.removesuffix('.__main__')}" in result.stdout
+    )
     assert not list(tmp_path.iterdir()), "no figures"
 
 

@@ -157,9 +157,9 @@ TRAINING = House(
 BENCHMARKS = House(
     "benchmarks",
     rooms=(
-        *("tools", "kernel_cases", "kernels", "against", "decode", "speculation", "serving", "load", "http"),
+        *("tools", "kernels", "against", "decode", "speculation", "serving", "load", "http"),
         *("peers", "grading"),
-        *("quantized_decode", "quantized_linear", "quantization_quality", "prediction", "cuda_graphs"),
+        *("quantized_decode", "quantized_linear", "quantization_quality", "prediction", "lookup", "cuda_graphs"),
     ),
     knows=("nanolm", "course", "training"),
 )

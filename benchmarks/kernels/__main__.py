@@ -16,8 +16,8 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from .kernel_cases import Case, Maker, to_check, to_time
-from .tools import machine, report
+from ..tools import machine, report
+from .cases import Case, Maker, to_check, to_time
 
 # Of the largest result: float32 sums of thousands of terms; 11 and 8 binary digits, lost a few times.
 ALLOWED = {torch.float32: 1e-5, torch.float16: 2.0**-8, torch.bfloat16: 2.0**-5}
