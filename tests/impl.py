@@ -137,13 +137,20 @@ def _asked_for(config: pytest.Config) -> set[str] | None:
         raise pytest.UsageError(str(error)) from None
 
 
+def _keep(config: pytest.Config, items: list[pytest.Item], targets: set[str]) -> None:
+    """Leave out what grades none of the targets."""
+    found: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        found[not targets.isdisjoint(targets_of(item))].append(item)
+    config.hook.pytest_deselected(items=found[False])
+    items[:] = found[True]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     asked_for = _asked_for(config)
     if asked_for is not None:
-        left_out = [item for item in items if asked_for.isdisjoint(targets_of(item))]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        _keep(config, items, asked_for)
     for item in items:
         # `-k residual_distribution` finds every test of that exercise, whatever the test is called.
         item.extra_keyword_matches.update(target.split(".")[-1] for target in targets_of(item))
@@ -153,9 +160,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             asked = {name for exercise in registry() for name in exercise.targets}
         except CourseError as error:
             raise pytest.UsageError(str(error)) from None
-        grading = [item for item in items if asked.intersection(targets_of(item))]
-        config.hook.pytest_deselected(items=[item for item in items if item not in grading])
-        items[:] = grading
+        _keep(config, items, asked)
         for item in items:  # a warning is worth knowing, and costs an answer nothing
             item.add_marker(pytest.mark.filterwarnings("default"))
 

@@ -61,27 +61,34 @@ def test_a_folder_without_the_exercise_s_file_is_not_graded_by_the_reference(tmp
     assert " passed" not in said
 
 
-def listings(exercises):
-    """The tests that `--exercise name` selects of all files of graded tests, for each exercise; one process."""
+def listing(exercises):
+    """The tests that `--exercise name`, once for each exercise, selects of all files of graded tests."""
     tests = sorted({name for exercise in registry() for name in exercise.tests})
-    command = ["-p", "no:cacheprovider", "--collect-only", "-q", *tests, "--exercise"]
-    each = f"for name in {[exercise.name for exercise in exercises]}:\n    print('exercise')\n    "
-    _, said = python("nanolm", "-c", f"import pytest\n{each}pytest.main([*{command}, name])")
-    return [set(re.findall(r"(?m)^tests/.*(?=\n)", part)) for part in said.split("exercise\n")[1:]]
+    names = [part for exercise in exercises for part in ("--exercise", exercise.name)]
+    _, said = run("nanolm", "--collect-only", "-q", *tests, *names)
+    return set(re.findall(r"(?m)^tests/.*(?=\n)", said))
 
 
-def test_the_printed_command_selects_the_tests_that_check_selects_for_every_exercise():
+def selected(exercise):
+    """The tests that `check` selects."""
     from course.grading.implementation import Implementation
     from course.grading.outcomes import Collector
 
+    collector = Collector(Implementation(), targets=exercise.targets)
+    arguments = ["--collect-only", "-q", *exercise.tests, "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
+    with contextlib.redirect_stdout(io.StringIO()):
+        pytest.main([*arguments, "-c", str(ROOT / "pyproject.toml")], plugins=[collector])
+    return {item.nodeid for item in collector.items}
+
+
+def test_the_printed_command_selects_the_tests_that_check_selects_for_every_exercise():
     exercises = [find(number) for number in ("1.3", "3.4", "5.5", "9.13")]  # whose `-k` used to pick tests of others
-    for exercise, listed in zip(exercises, listings(exercises), strict=True):
+    for exercise in exercises:
         assert exercise.command.endswith(f" --exercise {exercise.name}")
-        collector = Collector(Implementation(), targets=exercise.targets)
-        arguments = ["--collect-only", "-q", *exercise.tests, "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
-        with contextlib.redirect_stdout(io.StringIO()):
-            pytest.main([*arguments, "-c", str(ROOT / "pyproject.toml")], plugins=[collector])
-        assert listed == {item.nodeid for item in collector.items} != set()
+    each = [selected(exercise) for exercise in exercises]
+    # No test is of two of these, so one listing of all shows what each of them lacks, and what it has too much.
+    assert all(each) and sum(map(len, each)) == len(set().union(*each))
+    assert listing(exercises) == set().union(*each)
 
 
 def test_an_exercise_that_does_not_exist_is_one_line():

@@ -117,7 +117,7 @@ def residual_distribution(target_probs, draft_probs):
         if os.fork() == 0:
             os.setsid()
             time.sleep(600)
-    time.sleep(1)
+    time.sleep(0.3)
 """
 
 
