@@ -10,6 +10,8 @@ an answer finds it on the web, model answers to questions in words in the same p
 """
 
 import json
+import re
+from collections.abc import Collection
 from pathlib import Path
 
 from ..building.build import is_as_built
@@ -27,6 +29,7 @@ _LONE = (
     *("book/students.md", "book/use.md", "book/_static/predicted.svg"),  # which the front page leads to
 )
 _NOT_FOR_STUDENTS = "\n## For instructors\n"
+_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^):]+)\)")
 _SHOWN = 10
 
 
@@ -62,7 +65,7 @@ def release_files(week: int, solved_through: int = 0, root: Path = ROOT) -> dict
         files |= whole(room, root)
     files |= {path: text for path, text in whole("exercises", root).items() if path.endswith("__init__.py")}
     files |= grading_tests(root) | engine_files(solved_through, root) | exercise_files(solved_through, root)
-    files["README.md"] = _for_students(read(root / "README.md")).encode("utf-8")
+    files["README.md"] = _for_students(read(root / "README.md"), files).encode("utf-8")
     files[MANIFEST] = _manifest(json.loads(read(root / MANIFEST)), files)
     if found := leaks(files, secrets(asked(solved_through, root), root)):
         more = [f"… and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
@@ -82,9 +85,12 @@ def _require(week: int, solved_through: int, root: Path) -> None:
             raise CourseError(f"{name} is not as it was built: `course build` says what to do")
 
 
-def _for_students(text: str) -> str:
-    """The front page down to what instructors read."""
-    return text.partition(_NOT_FOR_STUDENTS)[0].rstrip() + "\n"
+def _for_students(text: str, files: Collection[str]) -> str:
+    """The front page down to what instructors read, with no way to what is not in the release."""
+    page = text.partition(_NOT_FOR_STUDENTS)[0].rstrip() + "\n"
+    page = page.replace("in a clone of this repository", "in this folder")
+    page = re.sub(r"(?m)^make book .*\n", "", page)  # its pages are not here
+    return _LINK.sub(lambda link: link[0] if link[2] in files else f"{link[1]} (in the course's repository)", page)
 
 
 def _manifest(built: dict[str, str], files: dict[str, bytes]) -> bytes:

@@ -103,24 +103,20 @@ def _library() -> Any:
 
 def _grade(token: str, files: dict[str, str], numbers: list[str], seed: int) -> list[Mark]:
     """On a worker: ask its judge."""
-    return _judge(token).grade(files, [find(number) for number in numbers], seed)
+    judge = _judge(token, _library().get_worker())
+    return judge.grade(files, [find(number) for number in numbers], seed)
 
 
-def _protection(token: str) -> str:
-    """On a worker: what it has between answers and its machine."""
-    return _judge(token).protection
+def _protection(token: str, dask_worker: Any = None) -> str:
+    """On a worker, which Dask hands in by that name: what it has between answers and its machine."""
+    return _judge(token, dask_worker).protection
 
 
-def _judge(token: str) -> Judge:
+def _judge(token: str, worker: Any) -> Judge:
     with _turn:
         if token not in _judges:
-            _judges[token] = Judge(workers=_threads())
+            _judges[token] = Judge(workers=worker.state.nthreads)
         return _judges[token]
-
-
-def _threads() -> int:
-    worker: Any = _library().get_worker()
-    return worker.state.nthreads
 
 
 def _close(token: str) -> None:

@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
 from collections import Counter
+from pathlib import PurePosixPath
 
 import pytest
 
@@ -75,7 +77,19 @@ def test_no_file_of_version_control_caches_or_grading_is_in_it(week4):
 
 def test_a_student_s_front_page_has_no_part_for_instructors(week4):
     page = week4["README.md"].decode("utf-8")
-    assert "course start" in page and "instructor" not in page.lower()
+    assert "course status" in page and "instructor" not in page.lower()
+
+
+@pytest.mark.parametrize("page", ["README.md", "book/students.md", "book/use.md"])
+def test_every_link_of_a_release_s_pages_leads_to_a_file_in_it(week4, page):
+    folder = PurePosixPath(page).parent
+    for link in re.findall(r"\]\(([^):]+)\)", week4[page].decode("utf-8")):
+        assert os.path.normpath(folder / link).replace(os.sep, "/") in week4, link
+
+
+def test_the_front_page_types_nothing_that_a_release_cannot_do(week4):
+    page = week4["README.md"].decode("utf-8")
+    assert "make lab" in page and "make book" not in page and "clone" not in page
 
 
 def test_the_engine_shows_no_body_of_an_exercise_and_still_has_its_specification(week4):

@@ -41,7 +41,7 @@ def test_a_cluster_gives_the_marks_of_a_judge_here_and_leaves_no_server_behind(a
 
 
 def test_a_worker_that_lacks_something_is_named_with_what(address, monkeypatch):
-    def broken(token):
+    def broken(token, dask_worker=None):
         raise ModuleNotFoundError("No module named 'torch'")
 
     monkeypatch.setattr(cluster, "_protection", broken)
