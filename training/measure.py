@@ -54,8 +54,8 @@ def solved(model: NanoLM, tokenizer: Tokenizer, problems: list[Problem]) -> list
     right = []
     for start in range(0, len(problems), 64):
         part = problems[start : start + 64]
-        prompts = [[END_ID, *encoding.ids] for encoding in tokenizer.encode_batch([p.prompt for p in part])]
-        answers = [encoding.ids for encoding in tokenizer.encode_batch([p.answer for p in part])]
+        prompts = [[END_ID, *ids] for ids in _ids(tokenizer, [p.prompt for p in part])]
+        answers = _ids(tokenizer, [p.answer for p in part])
         rows = [prompt + answer for prompt, answer in zip(prompts, answers, strict=True)]
         width = max(map(len, rows))
         # Padding on the right is harmless: no position sees what comes after it.
@@ -64,6 +64,11 @@ def solved(model: NanoLM, tokenizer: Tokenizer, problems: list[Problem]) -> list
         for prompt, answer, guess in zip(prompts, answers, guesses, strict=True):
             right.append(guess[len(prompt) - 1 : len(prompt) - 1 + len(answer)] == answer)
     return right
+
+
+def _ids(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
+    """The tokens of each text and no others: an answer does not begin with the token that begins a text."""
+    return [encoding.ids for encoding in tokenizer.encode_batch(texts, add_special_tokens=False)]
 
 
 def accuracy_by_kind(model: NanoLM, tokenizer: Tokenizer, problems: list[Problem]) -> dict[str, float]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import nanolm
 from nanolm.config import ModelConfig
 from training.recipe import END_ID, Recipe
 from training.texts.data import Batches, Windows, join_documents
@@ -71,3 +72,9 @@ def test_the_learning_rate_warms_up_stays_and_falls():
     rates = [recipe.learning_rate_at(step) for step in (0, 4, 9, 50, 80, 90, 99)]
     # Warm-up: (step + 1) / 10. Decay over the last 20 steps: steps left / 20.
     assert rates == pytest.approx([0.1, 0.5, 1.0, 1.0, 1.0, 0.5, 0.05])
+
+
+def test_documents_are_joined_by_one_end_token_though_the_shipped_tokenizer_begins_every_text_with_it():
+    _, tokenizer = nanolm.load("target")
+    joined = join_documents(tokenizer.inner, ["1 + 1", "2"]).tolist()
+    assert joined == [END_ID, *tokenizer.encode("1 + 1"), END_ID, *tokenizer.encode("2"), END_ID]

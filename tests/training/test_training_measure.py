@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from training.measure import acceptance, accuracy_by_kind, bits_per_byte, windows_of
-from training.texts.problems import Problem
+import nanolm
+from training.measure import acceptance, accuracy_by_kind, bits_per_byte, solved, windows_of
+from training.texts.problems import Problem, held_out_problems
 from training.texts.tokenizer import train_tokenizer
 
 
@@ -69,6 +70,12 @@ def test_only_the_exact_answer_counts_as_solved(tokenizer):
 def test_a_wrong_full_stop_is_a_wrong_answer(tokenizer):
     asked = [Problem("1 + 1 =", " 2.", "sum", "a")]
     assert accuracy_by_kind(Reciter(tokenizer, "1 + 1 = 2,"), tokenizer, asked)["all"] == 0.0
+
+
+def test_the_shipped_target_solves_nine_of_ten_problems_in_the_tokens_of_its_own_tokenizer():
+    target, its_tokenizer = nanolm.load("target")
+    right = solved(target, its_tokenizer.inner, held_out_problems(10))
+    assert sum(right) >= 0.9 * len(right)
 
 
 def test_acceptance_is_the_overlap_of_the_two_distributions():

@@ -15,7 +15,8 @@ from .problems import problem_documents
 def join_documents(tokenizer: Tokenizer, documents: list[str]) -> np.ndarray:
     """All documents as one int16 array of token ids, the end token before each and after the last."""
     ids = [END_ID]
-    for encoding in tokenizer.encode_batch(documents):
+    # A tokenizer that comes with a model may put a token in front of every text by itself.
+    for encoding in tokenizer.encode_batch(documents, add_special_tokens=False):
         ids += [*encoding.ids, END_ID]
     return np.array(ids, dtype=np.int16)
 
