@@ -98,7 +98,7 @@ def _bar(lesson: Lesson, set_up: str) -> str:
         '<p><button type="button" id="download">Download the notebook</button>\n'
         '<label>or take answers from one: <input type="file" id="load" accept=".ipynb"></label></p></div>\n'
         f'<script type="application/json" id="lesson">{data}</script>\n'
-        '<script type="module" src="../_static/try/page.mjs"></script>'
+        '<script defer src="../_static/try/page.js"></script>'
     )
 
 

@@ -1,5 +1,7 @@
 // A page of exercises: answers kept in this browser, run and checked by a worker, handed on as a notebook.
-const HERE = new URL(".", import.meta.url);
+// No module, since a browser loads none from a file: there the page still shows the answers, and says what it needs.
+"use strict";
+const HERE = new URL(".", document.currentScript.src);
 const { lesson, setUp } = JSON.parse(document.getElementById("lesson").textContent);
 const boxes = [...document.querySelectorAll(".answer")];
 const state = document.getElementById("state");
