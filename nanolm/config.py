@@ -27,6 +27,8 @@ class ModelConfig:
             experts gives them.
         d_ff_shared, shared_gate: width of an expert that every token goes through, 0 for none, and whether a gate of
             its own says how much (Qwen2-MoE).
+        expert_groups, groups_per_token: experts lie in so many groups, side by side, and a token chooses among those of
+            so many of them, the ones with the best expert (DeepSeek-V2).
         routed_scale: what the sum over the chosen experts is multiplied by.
         latent: sizes of latent attention in place of attention with key/value heads (`nanolm.mla`).
         dense_layers, d_ff_dense: layers of a mixture that have one feed-forward block of that width instead.
@@ -64,6 +66,8 @@ class ModelConfig:
     dense_layers: tuple[int, ...] = ()
     d_ff_dense: int = 0
     routed_scale: float = 1.0
+    expert_groups: int = 1
+    groups_per_token: int = 1
     latent: LatentAttention | None = None
 
     def __post_init__(self) -> None:
@@ -84,8 +88,21 @@ class ModelConfig:
         if not min(1, self.n_experts) <= self.experts_per_token <= self.n_experts:
             allowed = f"from 1 to n_experts, {self.n_experts}" if self.n_experts else "0 where n_experts is 0"
             raise ValueError(f"experts_per_token is {self.experts_per_token}; it must be {allowed}")
+        self._check_groups()
         if self.windows and len(self.windows) != self.n_layers:
             raise ValueError(f"windows has {len(self.windows)} entries; there must be one a layer, {self.n_layers}")
+
+    def _check_groups(self) -> None:
+        if self.expert_groups == 1:
+            return
+        if self.expert_groups < 1 or self.n_experts % self.expert_groups:
+            raise ValueError(f"expert_groups is {self.expert_groups}; it must divide n_experts, {self.n_experts}")
+        least = -(-self.experts_per_token * self.expert_groups // self.n_experts)
+        if not least <= self.groups_per_token <= self.expert_groups:
+            raise ValueError(
+                f"groups_per_token is {self.groups_per_token}; it must be from {least}, so that a token finds "
+                f"{self.experts_per_token} experts in them, to {self.expert_groups}"
+            )
 
     @property
     def steady_positions(self) -> int:
@@ -131,6 +148,6 @@ class ModelConfig:
     def _refuse_to_write(self) -> None:
         plain = ModelConfig(1, 1, 1, 1, 1, 2, 1)
         names = "rope_scaling windows qkv_bias out_bias mlp_bias qk_norm clip_qkv normalize_shares d_ff_shared"
-        for name in (*names.split(), "dense_layers", "routed_scale", "latent"):
+        for name in (*names.split(), "dense_layers", "routed_scale", "expert_groups", "latent"):
             if (value := getattr(self, name)) != getattr(plain, name):
                 raise ValueError(f"{name} is {value!r}; a model is written as a Llama or a Mixtral, which have none")

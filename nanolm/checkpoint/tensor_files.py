@@ -84,6 +84,11 @@ class TensorFiles:
         for tensor, name in weight_map.items():
             if tensor not in held[name]:
                 raise ValueError(f"{self.folder / INDEX} says that {name} holds {tensor}, which it does not")
+            held[name].discard(tensor)
+        for name, tensors in held.items():
+            if tensors:
+                what = "has elsewhere" if (one := min(tensors)) in weight_map else "does not name"
+                raise ValueError(f"{self.folder / name} holds {one}, which {INDEX} {what}; they must agree")
         return {tensor: opened[name] for tensor, name in weight_map.items()}
 
     def _open(self, path: Path, stack: ExitStack) -> Any:

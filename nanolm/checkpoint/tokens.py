@@ -86,7 +86,10 @@ def _text_of(said: dict[str, Any], name: str, path: Path) -> str | None:
 def _chat_template(folder: Path, said: dict[str, Any], path: Path) -> str | None:
     """The template of a file of its own, or that of tokenizer_config.json; of several the one named "default"."""
     if (folder / "chat_template.jinja").is_file():
-        return (folder / "chat_template.jinja").read_text(encoding="utf-8")
+        try:
+            return (folder / "chat_template.jinja").read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{folder / 'chat_template.jinja'} is not UTF-8: {error}") from error
     template = said.get("chat_template")
     if template is None and (folder / "chat_template.json").is_file():
         template = read_json(folder / "chat_template.json").get("chat_template")

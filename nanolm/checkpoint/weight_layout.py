@@ -5,7 +5,8 @@ in one, so reading joins them and writing parts them. What a layout does not kno
 are coded. A `Source` is such files, opened and looked at.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,9 +57,13 @@ class WeightLayout:
         self.check({name: tuple(tensor.shape) for name, tensor in tensors.items()}, config, source)
         return dict(self.joined(tensors.__getitem__, config))
 
-    def joined(self, read: Callable[[str], Tensor], config: ModelConfig) -> Iterator[tuple[str, Tensor]]:
-        """Yield the engine's tensors one after the other, by its names, from a file's, each read when it is needed."""
+    def joined(
+        self, read: Callable[[str], Tensor], config: ModelConfig, without: Collection[str] = ()
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Yield the engine's tensors, by its names, from a file's, each read when it is due; not those of `without`."""
         for ours, parts in self.names(config):
+            if ours in without:
+                continue
             rows = torch.cat([read(part) for part in parts]) if len(parts) > 1 else read(next(iter(parts)))
             if _is_stacked(ours, config):
                 rows = rows.unflatten(0, (config.n_experts, -1))  # (E · out, in) to (E, out, in)
@@ -226,6 +231,17 @@ class Source:
     stored_bytes: int
     entries: Mapping[str, Any]
 
-    def weights(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield the engine's tensors one after the other, by its names."""
-        return self.layout.joined(self.read, self.config)
+    def weights(self, without: Collection[str] = ()) -> Iterator[tuple[str, Tensor]]:
+        """Yield the engine's tensors one after the other, by its names; raise a ValueError for NaN or infinity in one.
+
+        Args:
+            without: the engine's names of those that are left out.
+        """
+        return self.layout.joined(self._finite, self.config, without)
+
+    def _finite(self, name: str) -> Tensor:
+        tensor = self.read(name)
+        # The least and the largest: NaN is both if it is anywhere, and nothing of the tensor's size is made.
+        if tensor.numel() and not all(map(math.isfinite, torch.stack(tensor.aminmax()).tolist())):
+            raise ValueError(f"{self.path}: {name} holds NaN or an infinity; it was damaged, or saved from such a run")
+        return tensor

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from ..grammar.constraint import GAVE_UP
 from .metrics import StepRecord
 from .model_runner import ModelRunner
 from .request import Output, Request
@@ -89,7 +90,10 @@ class Postprocessor:
         request = outcome.request
         try:
             added = request.write(outcome.new or (), self.clock())
-        except Exception as error:  # its stop condition is the caller's code; it must not take the others down
+        except Exception as error:
+            if str(error).startswith(GAVE_UP):
+                return self._fail(request, str(error))
+            # Its stop condition is the caller's code; it must not take the others down
             return self._fail(request, f"the stop condition raised {error!r}; the request was ended")
         logprobs = None if outcome.logprobs is None else outcome.logprobs[: len(added)]
         is_first = request.score_prompt and len(added) == len(request.new_tokens)

@@ -28,8 +28,20 @@ def read_deepseek(hf: dict[str, Any], sizes: dict[str, int]) -> dict[str, Any]:
         "dense_layers": tuple(range(min(n_dense, n_layers))),
         "d_ff_dense": sizes["d_ff"] if n_dense else 0,
         "normalize_shares": False,
+        **_groups(hf),
         "routed_scale": float(number(hf, "routed_scaling_factor", 1.0)),
     }
+
+
+def _groups(hf: dict[str, Any]) -> dict[str, int]:
+    """The groups of experts among which a token chooses, where it does not choose among all."""
+    method = hf.get("topk_method", "greedy")
+    if method not in (None, "greedy", "group_limited_greedy"):
+        allowed = "'greedy' and 'group_limited_greedy'"
+        raise ValueError(f"config.json has topk_method = {method!r}; this engine reads {allowed} only")
+    if method != "group_limited_greedy":
+        return {}
+    return read_counts(hf, {"expert_groups": "n_group", "groups_per_token": "topk_group"})
 
 
 def _refuse(hf: dict[str, Any]) -> None:
@@ -38,7 +50,7 @@ def _refuse(hf: dict[str, Any]) -> None:
     for name in ("norm_topk_prob", "attention_bias", "mlp_bias"):
         if flag(hf, name):
             raise ValueError(f"config.json has {name} = true; of a DeepSeek-V2 this engine reads false only")
-    fine = {"topk_method": "greedy", "scoring_func": "softmax", "moe_layer_freq": 1}
+    fine = {"scoring_func": "softmax", "moe_layer_freq": 1}
     for name, only in fine.items():
         if hf.get(name) not in (None, only):
             raise ValueError(f"config.json has {name} = {hf[name]!r}; this engine reads {only!r} only")

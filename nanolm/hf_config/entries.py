@@ -71,9 +71,12 @@ def token_ids(hf: dict[str, Any], name: str, where: str = "config.json") -> tupl
     return tuple(found for each in listed if (found := token_id({name: each}, name, where)) is not None)
 
 
+LARGEST = float(2**1000)  # an int beyond it would not become a float
+
+
 def number(hf: dict[str, Any], name: str, missing: float) -> float:
     value = hf.get(name)
     value = missing if value is None else value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST:
         raise ValueError(f"config.json has {name} = {value!r}; it must be a number above 0")
     return value

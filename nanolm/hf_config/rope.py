@@ -3,6 +3,7 @@
 from typing import Any
 
 from ..rope_scaling import RopeScaling
+from .entries import LARGEST
 
 # What each way needs and may have, by the names of a config.json.
 _NEEDED = {
@@ -72,7 +73,7 @@ def _scaling(kind: str, given: dict[str, Any], hf: dict[str, Any], max_positions
             _check(name, value, head_dim // 2 if name in _LISTS else 0)
     original = hf.get("original_max_position_embeddings") or given.get("original_max_position_embeddings")
     original = max_positions if original is None or kind == "dynamic" else original
-    if isinstance(original, bool) or not isinstance(original, int | float) or not original > 0:
+    if isinstance(original, bool) or not isinstance(original, int | float) or not 0 < original <= LARGEST:
         raise ValueError(f"config.json has original_max_position_embeddings = {original!r}; it must be above 0")
     if kind == "dynamic" and head_dim < 4:
         raise ValueError(f"config.json has rope_type = 'dynamic' with heads of {head_dim} numbers; it needs 4 or more")
@@ -102,5 +103,5 @@ def _check(name: str, value: Any, length: int = 0) -> None:
     least_is_fine = name.startswith("mscale")  # DeepSeek writes a 0 for "leave it out"
     for number in numbers:
         is_number = isinstance(number, int | float) and not isinstance(number, bool)
-        if not is_number or not (0 < number < float("inf") or (least_is_fine and number == 0)):
+        if not is_number or not (0 < number <= LARGEST or (least_is_fine and number == 0)):
             raise ValueError(f"config.json has {name} = {str(value)[:60]}; it must be {allowed}")

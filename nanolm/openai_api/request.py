@@ -10,7 +10,7 @@ from ..sampling.params import SamplingParams
 from ..text.tokenizer import Tokenizer
 from .formats import FORMAT_ALLOWED, ResponseFormat
 
-MAX_CHOICES, MAX_STOPS, MAX_STOP_LENGTH, MAX_SEED, MAX_LOGPROBS = 8, 4, 500, 2**63 - 1, 20
+MAX_CHOICES, MAX_STOPS, MAX_STOP_LENGTH, MAX_SEED, MAX_LOGPROBS = 8, 16, 500, 2**63 - 1, 20
 MAX_BIAS, MAX_PENALTY, MAX_REPETITION = 100, 2, 100
 _STOPS_ALLOWED = f"a string, or up to {MAX_STOPS}, each of 1 to {MAX_STOP_LENGTH} characters"
 _PENALTY = f"a number from {-MAX_PENALTY} to {MAX_PENALTY} (0 changes nothing)"

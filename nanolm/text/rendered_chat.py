@@ -4,7 +4,6 @@ Source: transformers' chat_template_utils.py says what a template may use: loop 
 `strftime_now`, a `tojson` that escapes no HTML, and the tag `generation`, which changes nothing here.
 """
 
-import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from jinja2 import meta, nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 
-from .bounded_jinja import BoundedEnvironment, Clock
+from .bounded_jinja import OUTPUTS, BoundedEnvironment, Budget, to_json
 from .tokenizer import Tokenizer
 
 Message = tuple[str, str]  # (role, content)
@@ -44,7 +43,7 @@ class RenderedChat:
     stops: tuple[str, ...] = ()
 
     def __init__(self, source: str, special: Mapping[str, str]) -> None:
-        self.source, self.special, self._clock = source, dict(special), Clock()
+        self.source, self.special, self._budget = source, dict(special), Budget()
 
     @cached_property
     def variables(self) -> set[str]:
@@ -107,7 +106,7 @@ class RenderedChat:
             ValueError: as `prompt`; it takes longer than a second.
         """
         try:
-            with self._clock.started(_SECONDS):
+            with self._budget.started(_SECONDS, OUTPUTS * _LONGEST):
                 text = self._template.render(
                     **self.special,
                     messages=messages,
@@ -128,9 +127,9 @@ class RenderedChat:
     @cached_property
     def _environment(self) -> BoundedEnvironment:
         environment = BoundedEnvironment(
-            self._clock, _LONGEST, trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, _Generation]
+            self._budget, _LONGEST, trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, _Generation]
         )
-        environment.filters["tojson"] = _tojson
+        environment.filters["tojson"] = partial(_tojson, budget=self._budget)
         environment.globals |= {"raise_exception": _raise, "strftime_now": lambda form: datetime.now().strftime(form)}
         return environment
 
@@ -166,5 +165,5 @@ def _raise(message: str) -> NoReturn:
     raise jinja2.TemplateError(message)
 
 
-def _tojson(value: Any, ensure_ascii: bool = False, **how: Any) -> str:
-    return json.dumps(value, ensure_ascii=ensure_ascii, **how)
+def _tojson(value: Any, ensure_ascii: bool = False, *, budget: Budget, **how: Any) -> str:
+    return to_json(value, budget, ensure_ascii=ensure_ascii, **how)

@@ -21,8 +21,12 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
     """Return a request's body, of which no more than `most` bytes are read.
 
     Raises:
-        Refusal: it is longer, or does not come within so many seconds.
+        Refusal: it is longer, packed, or does not come within so many seconds.
     """
+    coding = request.headers.get("content-encoding", "identity")
+    if coding.lower() != "identity":
+        why = f"Content-Encoding is {coding[:100]!r}; a body is read as it is, without one"
+        raise Refusal(415, why, "Content-Encoding", "unsupported_encoding")
     body = bytearray()
     too_large = Refusal(413, f"the body has more than {most} bytes, which is the most", code="body_too_large")
     said = request.headers.get("content-length", "")

@@ -83,6 +83,21 @@ def flip(name, at):
     return step
 
 
+def twice(folder):
+    """The first tensor of one part in the other too, with other numbers."""
+    names = [SHARD, SHARD.replace("00001", "00002", 1)]
+    held = [load_file(folder / name) for name in names]
+    there = 0 if Q in held[0] else 1
+    held[1 - there][Q] = held[there][Q] + 1
+    save_file(held[1 - there], folder / names[1 - there])
+
+
+LONG = {"rope_type": "longrope", "long_factor": [1.0] * 3, "short_factor": [1.0] * 3}
+SPLIT = {"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated", "invert": False}
+LATENT = dict(
+    model_type="deepseek_v2", kv_lora_rank=4, qk_rope_head_dim=4, qk_nope_head_dim=4, v_head_dim=4, n_routed_experts=4,
+    num_experts_per_tok=2, moe_intermediate_size=4, rms_norm_eps=1e-6,
+)  # fmt: skip
 UNTIED = tensors(lambda t: t.update({"lm_head.weight": t["model.embed_tokens.weight"] + 1}))
 BAD = {
     "a pickle": (renamed("model.safetensors", "pytorch_model.bin"), "pytorch_model.bin, a pickle"),
@@ -98,7 +113,53 @@ BAD = {
     ),
     "a part that is a number": (mapped(lambda m: m.update({Q: 7})), "is in 7; it must be the name of a file"),
     "a tensor in another part": (mapped(lambda m: m.update({Q: SHARD.replace("1", "2", 1)})), "which it does not"),
-    "a tensor in no part": (mapped(lambda m: m.pop(Q)), f"lacks tensor {Q}"),
+    "a tensor in no part": (mapped(lambda m: m.pop(Q)), f"holds {Q}, which .*index.json does not name"),
+    "a tensor in two parts": (then(split, twice), f"holds {Q}, which .*index.json has elsewhere; they must agree"),
+    "weights that are NaN": (tensors(lambda t: t.update({Q: t[Q] * float("nan")})), f"{Q} holds NaN or an infinity"),
+    "weights that are infinite": (
+        tensors(lambda t: t.update({"model.norm.weight": t["model.norm.weight"] / 0})),
+        "model.norm.weight holds NaN or an infinity",
+    ),
+    "weights without rows": (
+        tensors(lambda t: t.update({Q: t[Q][:0]})),
+        r"q_proj.weight has shape \(0, 20\); the conf",
+    ),
+    "a norm that is one number": (
+        tensors(lambda t: t.update({"model.norm.weight": t["model.norm.weight"][0]})),
+        r"model.norm.weight has shape \(\); the configuration",
+    ),
+    "complex weights": (tensors(lambda t: t.update({Q: t[Q].to(torch.complex64)})), "is stored as C64; F64, F32"),
+    "an eps beyond all floats": (says(rms_norm_eps=10**400), "rms_norm_eps = 1000*; it must be a number above 0"),
+    "a factor beyond all floats": (says(rope_scaling={"type": "linear", "factor": 10**400}), "factor = 1000*; it must"),
+    "a first context without end": (
+        says(rope_scaling={**LONG, "original_max_position_embeddings": float("inf")}),
+        "original_max_position_embeddings = inf; it must be above 0",
+    ),
+    "a template that is no UTF-8": (
+        lambda f: (f / "chat_template.jinja").write_bytes(b"\xff\xfe"),
+        "chat_template.jinja is not UTF-8",
+    ),
+    "a config in UTF-16": (
+        lambda f: (f / "config.json").write_bytes((f / "config.json").read_text(encoding="utf-8").encode("utf-16")),
+        "config.json is not JSON: 'utf-8' codec",
+    ),
+    "a merge of no tokens": (
+        edit("tokenizer.json", lambda t: t["model"]["merges"].append(["qq", "zz"])),
+        "is not a tokenizer.json: Token `qq` out of vocabulary",
+    ),
+    "a token's number below 0": (
+        edit("tokenizer.json", lambda t: t["added_tokens"][0].update(id=-5)),
+        "is not a tokenizer.json: invalid value: integer `-5`",
+    ),
+    "a pattern that is none": (
+        edit("tokenizer.json", lambda t: t.update(pre_tokenizer=SPLIT)),
+        "is not a tokenizer.json: .*parenthesis",
+    ),
+    "a window below 0": (says(model_type="mistral", sliding_window=-5), "sliding_window = -5; it must be a whole"),
+    "more experts for a token than there are": (
+        says(model_type="mixtral", num_local_experts=2, num_experts_per_tok=5),
+        "experts_per_token is 5; it must be from 1 to n_experts, 2",
+    ),
     "a flipped length": (flip("model.safetensors", 3), "is not a safetensors file, or is cut short"),
     "a flipped header": (flip("model.safetensors", 9), "is not a safetensors file, or is cut short"),
     "codes for weights": (tensors(lambda t: t.update({Q: t[Q].to(torch.int8)})), "is stored as I8; F64, F32"),
@@ -126,6 +187,18 @@ BAD = {
     "a scaling without its numbers": (says(rope_scaling={"rope_type": "llama3"}), "'llama3' and lacks factor, low"),
     "a factor of 0": (says(rope_scaling={"type": "linear", "factor": 0}), "factor = 0; it must be a number above 0"),
     "a factor that is NaN": (says(rope_scaling={"type": "linear", "factor": float("nan")}), "factor = nan"),
+    "experts in groups that do not share them out": (
+        says(**LATENT, topk_method="group_limited_greedy", n_group=3, topk_group=1),
+        "expert_groups is 3; it must divide n_experts, 4",
+    ),
+    "groups too few for a token's experts": (
+        says(**LATENT, topk_method="group_limited_greedy", n_group=4, topk_group=1),
+        "groups_per_token is 1; it must be from 2",
+    ),
+    "a choice of experts that is not known": (
+        says(**LATENT, topk_method="noaux_tc"),
+        "topk_method = 'noaux_tc'; this engine reads 'greedy' and 'group_limited_greedy' only",
+    ),
     "an unknown scaling": (says(rope_scaling={"type": "mrope", "factor": 2}), "rope_type = 'mrope'; this engine reads"),
     "a scaling that is a number": (says(rope_scaling=4), "rope_scaling = 4; it must be an object or null"),
     "factors of a wrong length": (

@@ -1,6 +1,7 @@
 """Small GGUF files with all that a real one has, written by the library, and the weights that they stand for."""
 
 import importlib.util
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,6 +115,7 @@ def write_twin(
     n_heads: int = 6,
     architecture: str = "llama",
     extra: dict[str, Tensor] | None = None,
+    kinds: dict[str, str] | None = None,
     **changes: Any,
 ) -> Twin:
     """Write a random model's file.
@@ -122,6 +124,7 @@ def write_twin(
         kind: the format of the layers' matrices; the embedding is Q8_0 and the norms F32.
         without: a tensor to leave out.
         n_heads: heads of queries, of 16 numbers each; 4 of them are as wide as the model.
+        kinds: other formats of tensors, by patterns of their names.
         architecture: whose names the sizes have.
         extra: further tensors, F32.
         changes: entries that differ, dots written as two underscores; None leaves one out.
@@ -141,7 +144,9 @@ def write_twin(
     n_tokens = n_tokens if n_tokens > 200 else 265
     for i, (name, (theirs, shape)) in enumerate(_shapes(tied, n_heads, n_tokens).items()):
         weights = random(*shape, seed=i) * 0.3 + (1.0 if len(shape) == 1 else 0.0)
-        its_kind = gguf.GGMLQuantizationType["F32" if len(shape) == 1 else kind if "blk" in name else "Q8_0"]
+        its_kind = "F32" if len(shape) == 1 else kind if "blk" in name else "Q8_0"
+        its_kind = next((other for part, other in (kinds or {}).items() if fnmatch(name, part)), its_kind)
+        its_kind = gguf.GGMLQuantizationType[its_kind]
         if its_kind == gguf.GGMLQuantizationType.I8:
             writer.add_tensor(name, weights.to(torch.int8).numpy())
             continue

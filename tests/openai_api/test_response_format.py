@@ -168,6 +168,19 @@ def test_a_grammar_that_gives_up_in_mid_answer_is_the_client_s_error_and_ends_no
     assert other.status_code == 200
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [{"type": "string", "pattern": '[^"]*' * 2000}, {"items": {"$ref": "#"}, "type": "array", "minItems": 1}],
+    ids=["a pattern of thousands", "lists in lists without end"],
+)
+def test_a_schema_that_grows_too_complex_with_the_answer_is_the_client_s_error(schema):
+    async def scenario(served):
+        return await served.chat("a", max_tokens=3, response_format=following(schema))
+
+    answer = serve(scenario)
+    assert answer.status_code == 400 and GAVE_UP in answer.json()["error"]["message"], answer.text
+
+
 def test_a_minimum_length_beside_a_format_is_refused():
     async def scenario(served):
         return await served.chat("a", min_tokens=5, response_format={"type": "json_object"})

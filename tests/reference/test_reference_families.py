@@ -55,6 +55,18 @@ FAMILIES = {
     "Qwen2-MoE, a dense layer": ("Qwen2Moe", dict(QWEN, mlp_only_layers=[1])),
     "Qwen2-MoE, every other layer": ("Qwen2Moe", dict(QWEN, decoder_sparse_step=2, norm_topk_prob=True)),
     "DeepSeek-V2": ("DeepseekV2", dict(DEEPSEEK, q_lora_rank=None)),
+    "DeepSeek-V2, groups of experts": (
+        "DeepseekV2",
+        dict(
+            DEEPSEEK,
+            n_routed_experts=12,
+            num_experts_per_tok=3,
+            topk_method="group_limited_greedy",
+            n_group=4,
+            topk_group=2,
+            q_lora_rank=None,
+        ),
+    ),
     "DeepSeek-V2, yarn": (
         "DeepseekV2",
         dict(DEEPSEEK, q_lora_rank=10, **rope("yarn", factor=4.0, mscale=0.7, mscale_all_dim=0.9, **SHORT)),

@@ -331,15 +331,11 @@ def assert_refused(answer, status, said, param=None, code=None):
         ({"n": 9}, "n is 9; it must be a whole number from 1 to 8", "n"),
         ({"seed": -2}, "seed is -2", "seed"),
         ({"seed": 2**63}, "seed is 9223372036854775808", "seed"),
-        (
-            {"stop": ["a", "b", "c", "d", "e"]},
-            "stop is ['a', 'b', 'c', 'd', 'e']; it must be a string, or up to 4",
-            "stop",
-        ),
+        ({"stop": ["a"] * 17}, "; it must be a string, or up to 16, each of", "stop"),
         ({"stop": ""}, "stop is ''", "stop"),
         ({"stop": ["a", ""]}, "stop is ['a', '']", "stop"),
         ({"stop": 5}, "stop is 5", "stop"),
-        ({"stop": "x" * 501}, "it must be a string, or up to 4, each of 1 to 500 characters", "stop"),
+        ({"stop": "x" * 501}, "it must be a string, or up to 16, each of 1 to 500 characters", "stop"),
         ({"stream": "yes"}, "stream is 'yes'", "stream"),
         ({"stream_options": {"include_usage": True}}, "stream_options is given without stream", "stream_options"),
         (

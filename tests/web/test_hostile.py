@@ -1,6 +1,7 @@
 """What no client of good faith sends, on a real socket: each gets one answer or none, and the server goes on."""
 
 import contextlib
+import gzip
 import json
 import logging
 import socket
@@ -85,6 +86,11 @@ def status_and_body(answer):
     ("sent", "status"),
     [
         (with_length(b"\xff\xfe"), 400),
+        (with_length(gzip.compress(BODY), HEAD + b"Content-Encoding: gzip\r\n"), 415),
+        (with_length(b"\xef\xbb\xbf" + BODY), 400),
+        (with_length(BODY.replace(b'"a"', b"NaN")), 400),
+        (HEAD + b"Content-Length: 99999999999999999999\r\n\r\n{}", 413),
+        (with_length(b"model=tiny", HEAD + b"Content-Type: application/x-www-form-urlencoded\r\n"), 400),
         (with_length(b'{"model": "tiny", "prompt": "\\ud800"}'), 400),
         (with_length(b'{"model": "tiny", "prompt": "a", "prompt": 5}'), 400),
         (with_length(b'{"model": "tiny", "prompt": ' + b"[" * 20_000), 400),
@@ -108,6 +114,21 @@ def test_requests_one_behind_the_other_are_answered_in_order(server):
     answer = answer_to(server, asked + with_length(b"{}", HEAD + b"Connection: close\r\n"), close=False)
     texts = [part.split(b'"')[0] for part in answer.split(b'"text":"')[1:]]
     assert texts == [b"bc", b"ef"] and answer.count(b"HTTP/1.1 ") == 3
+
+
+WELL = {
+    "HTTP/1.0": with_length(BODY, HEAD.replace(b"1.1", b"1.0")),
+    "asking before it sends": with_length(BODY, HEAD + b"Expect: 100-continue\r\n"),
+    "in chunks with trailers": HEAD + b"Transfer-Encoding: chunked\r\n\r\n%x;a=b\r\n" % len(BODY) + BODY
+    + b"\r\n0\r\nX: y\r\n\r\n",
+    "with a query": with_length(BODY, HEAD.replace(b"completions", b"completions?api-version=1")),
+    "as it is": with_length(BODY, HEAD + b"Content-Encoding: identity\r\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sent", WELL.values(), ids=WELL)
+def test_odd_requests_in_good_faith_are_answered(server, sent):
+    assert b'"text":"bc"' in answer_to(server, sent.replace(b"Host: x", b"Host: x\r\nConnection: close"))
 
 
 def test_a_websocket_is_not_opened(server):
