@@ -627,8 +627,8 @@ for words, n in (("12 + 31:", 24), ("HAMLET\nTo be, or not to be, ", 32)):
     print(f"the two part at token {alike.index(False) + 1} of {n}\n" if False in alike else "the two are alike\n")
 
 # %% [markdown]
-# Neither complains. In a sum one can see the mistake; in a play you have to know what the text should be. So every fast
-# path in this course has a test that compares it with the slow one.
+# Neither complains. Each goes its own way from an early token on, and where the words still are words you have to know
+# what the text should be. So every fast path in this course has a test that compares it with the slow one.
 
 # %% [markdown]
 # ## Predict, then measure: linear and quadratic

@@ -60,6 +60,7 @@
 # Set-up for the labs
 import copy
 import importlib.util
+import statistics
 import sys
 
 import numpy as np
@@ -522,7 +523,9 @@ print("times as fast as float32 with " + ", ".join(map(str, rows_read)) + " rows
 gain = {name: [ratio(layer_rounds[n_rows], "float32", name).middle for n_rows in rows_read] for name in ways}
 for name in ways:
     gains = ", ".join(f"{value:.2f}" for value in gain[name])
-    print(f"{name:24} {gains}; {1e3 * min(layer_rounds[1][name]):.2f} ms for one row; outputs off by {moved[name]:.1%}")
+    print(
+        f"{name:24} {gains}; {1e3 * statistics.median(layer_rounds[1][name]):.2f} ms for one row; outputs off by {moved[name]:.1%}"
+    )
 byte_gain = {8: 32 / bits_per_weight(8, 4096), 4: 32 / bits_per_weight(4, 128)}
 print(f"bytes alone would give {byte_gain[8]:.2f} and {byte_gain[4]:.2f}")
 for n_rows, guesses in ((1, my_times_as_fast), (256, my_times_as_fast_in_prefill)):
@@ -643,7 +646,7 @@ for label, B, n_tokens in tqdm(plan, desc="models and batches"):
     decode_rounds[label, B] = take_turns(calls, 3)
 for label, B, n_tokens in plan:
     rounds = decode_rounds[label, B]
-    rates = ", ".join(f"{name} {B * n_tokens / min(seconds):,.0f}" for name, seconds in rounds.items())
+    rates = ", ".join(f"{name} {B * n_tokens / statistics.median(seconds):,.0f}" for name, seconds in rounds.items())
     print(f"\n{label}, batch {B}, tokens/s: {rates}")
     for name in list(rounds)[1:]:
         print("  " + which_is_faster(rounds, name, "float32"))

@@ -178,8 +178,9 @@ figures.show(
 )
 
 # %% [markdown]
-# In a larger batch each user gets their tokens more slowly and all together get more. These two always move in opposite
-# directions: the batch is the knob between them. (On a CPU much of a small pass is the fixed cost of starting a few
+# In a larger batch each user gets their tokens more slowly and all together get more. These two move in opposite
+# directions (where a larger batch above took less time, something else ran in between): the batch is the knob between
+# them. (On a CPU much of a small pass is the fixed cost of starting a few
 # hundred operations; on a GPU it is loading the weights. The shape is the same.)
 
 # %% [markdown]
@@ -683,6 +684,12 @@ best = {
 }
 print(f"most requests a second at a load of {best['all']}, the highest goodput at {best['good']};", end=" ")
 print(f"you said {my_best_load}")
+good = [n for _, n in told.values()]
+top = good.index(max(good))
+if good[:top] != sorted(good[:top]) or good[top:] != sorted(good[top:], reverse=True):
+    print(
+        "goodput rises again where it had fallen: something else ran, or chance; the best load cannot be told by this run"
+    )
 
 # %%
 fig, ax = figures.figure(height=3.2)

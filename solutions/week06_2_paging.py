@@ -57,7 +57,7 @@ from nanolm.workload import EXACTLY, all_at_once, heavy_tailed_lengths, load_tra
 from course import your_engine
 from course.lab import figures
 from course.lab.timing import rounds_allowed
-from course.lab.verdicts import ratio, which_is_faster
+from course.lab.verdicts import CANNOT_TELL, ratio, which_is_faster
 
 # Two threads that wait for each other cost a small model more than they give it.
 torch.set_num_threads(1)
@@ -690,6 +690,17 @@ for budget in budgets:
 print(f"with 1,024 the longest wait is {ratio(longest_waits, 1024, 64)} as long as with 64;", end=" ")
 print(f"you said {my_factor_of_longest_wait:.0f}")
 print(f"and the newcomer's first token takes with 64 {ratio(firsts, 64, 1024)} as long as with 1,024")
+for what, found, worse, better in (("longest wait", longest_waits, 1024, 64), ("first token", firsts, 64, 1024)):
+    at = {budget: statistics.median(found[budget]) for budget in budgets}
+    share = f"{(at[worse] - at[256]) / (at[worse] - at[better]):.0%}"
+    if not ratio(found, worse, better).is_told:
+        share = CANNOT_TELL
+    print(f"of what {better:,} gain over {worse:,} in the {what}, 256 gain: {share}")
+middle = {name: [statistics.median(found[budget]) for budget in budgets] for name, found in whose.items()}
+saved = {
+    name: abs(at_256 - worst[name](at_64, at_1024)) / abs(at_64 - at_1024)
+    for name, (at_64, at_256, at_1024) in middle.items()
+}
 
 # %%
 fig, ax = figures.figure(height=3.8)
@@ -702,7 +713,7 @@ ax.set(xlabel="ms since the long prompt arrived", ylabel="length of the pass, ms
 ax.legend(fontsize=9)
 figures.show(
     fig,
-    "Length of each pass after a long prompt has arrived; triangles on the axis mark the newcomer's first token. "
+    "Length of each pass after a long prompt has arrived, in the least disturbed of the rounds; triangles on the axis mark the newcomer's first token. "
     + " ".join(
         f"With {budget:,} tokens a pass the longest takes {1e3 * max(waits):.0f} ms and the first token comes after "
         f"{1e3 * ttft:.0f} ms."
@@ -714,7 +725,8 @@ figures.show(
 # A dot is a pass, and its height is the wait for a token of every decoding request. Triangles mark the newcomer's first
 # token. In red a text that was flowing stops for a moment, in blue it flows on, a little slower. The price is the
 # newcomer's: with small chunks each pass loads the weights (here: starts its operations) for few tokens. In between
-# there is a budget that gives nearly all of both. On a GPU it lies near the ridge point of
+# there are budgets that give a good part of both: the last lines say how much the middle one gives here. On a GPU the
+# best lies near the ridge point of
 # [week 1](../week01_prefill_decode/week01_prefill_decode.ipynb), a few hundred to a few thousand tokens, where a pass just
 # begins to be bound by arithmetic.
 

@@ -638,7 +638,7 @@ figures.show(
 )
 
 # %% [markdown]
-# The blue parts stay equal, the grey ones grow: the hit rate of a long chat approaches 1, and the work grows in a line.
+# The blue parts stay about equal, the grey ones grow: the hit rate of a long chat approaches 1, and the work grows in a line.
 #
 # It takes little to lose that. The tokens must be the *same tokens*. A client that trims the spaces off an answer,
 # drops the reasoning of earlier turns, re-encodes the text (a written text need not be cut into tokens as a read one),

@@ -72,7 +72,7 @@ from tqdm.auto import tqdm
 from course.lab import figures
 from course.lab.memory import PeakMemory
 from course.lab.timing import rounds_allowed, take_turns
-from course.lab.verdicts import largest, ratio, which_is_faster
+from course.lab.verdicts import fastest_of, ratio, which_is_faster
 from course.paths import ROOT
 from nanolm import load
 from nanolm.attention import SoftmaxState, attend
@@ -423,7 +423,7 @@ for tile in tiles:
     share = n_steps * tile**2 / T**2
     print(f"tile {tile:5,}: {n_steps:5,} steps, {share:4.0%} of the square, {tile_ms[f'tile {tile}']:7.1f} ms")
 best = min(runs, key=tile_ms.get)
-print(f"plain {tile_ms['plain']:.1f} ms; fastest: {largest({name: 1 / tile_ms[name] for name in runs})}")
+print(f"plain {tile_ms['plain']:.1f} ms; fastest: {fastest_of({name: seconds[name] for name in runs})}")
 print(f"{which_is_faster(seconds, best, 'plain')}; you said tile {my_best_tile} and {my_tiled_speedup}")
 
 # %%
@@ -900,8 +900,8 @@ figures.show(
 
 # %% [markdown]
 # With many queries a pass is mostly multiplications, and their count comes near the time. With one it does not. There
-# the time goes into walking through the keys, more than once: torch's attention first writes a scaled copy of them and
-# then multiplies it by four rows, too few to keep the multipliers busy. (The last line says what a plain copy takes.)
+# the keys are walked through more than once: torch's attention first writes a scaled copy of them and then multiplies it
+# by four rows, too few to keep the multipliers busy. (The last line says what a plain copy takes; the rest is the product.)
 # None of that is in the count. A count of operations predicts time only where operations are what one waits for.
 #
 # On a GPU the reading decides. A position is 576 numbers, 1,152 B in 16 bits, and all 128 heads use it: 2 · 128 · (2 ·

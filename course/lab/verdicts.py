@@ -58,6 +58,21 @@ def which_is_faster(seconds: Mapping[str, Sequence[float]], one: str, other: str
     return f"{one} is {found} as fast as {other}"
 
 
+def fastest_of(seconds: Mapping[str, Sequence[float]]) -> str:
+    """Return the name of the shortest median; that this run cannot tell where the rounds do not part it from the next.
+
+    Raises:
+        ValueError: fewer than two names.
+    """
+    if len(seconds) < 2:
+        raise ValueError(f"seconds has {len(seconds)} names; to name the fastest takes two or more")
+    first, second, *_ = sorted(seconds, key=lambda name: statistics.median(seconds[name]))
+    found = ratio(seconds, second, first)
+    if found.is_told and found.middle > 1:
+        return first
+    return f"{CANNOT_TELL} ({first} or {second}: {second} takes {found} as long)"
+
+
 def against_prediction(measured: Sequence[float], predicted: float, unit: str = "ms", scale: float = 1e3) -> str:
     """Return measured beside predicted, both in `unit`, with their ratio and what the spread of the rounds allows.
 

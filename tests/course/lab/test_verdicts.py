@@ -3,7 +3,7 @@
 import pytest
 
 from course.lab import real_model
-from course.lab.verdicts import CANNOT_TELL, against_prediction, largest, ratio, which_is_faster
+from course.lab.verdicts import CANNOT_TELL, against_prediction, fastest_of, largest, ratio, which_is_faster
 
 
 def test_a_ratio_is_taken_round_by_round():
@@ -32,6 +32,20 @@ def test_the_faster_one_is_named_whichever_is_asked_first(order):
 @pytest.mark.parametrize("times", [{"a": [1.0, 2.0], "b": [2.0, 1.0]}, {"a": [1.0], "b": [2.0]}])
 def test_rounds_that_contradict_each_other_and_a_single_round_tell_nothing(times):
     assert CANNOT_TELL in which_is_faster(times, "a", "b")
+
+
+def test_the_fastest_of_many_is_named_where_every_round_parts_it_from_the_next():
+    assert fastest_of({"a": [3.0, 3.0], "b": [1.0, 1.1], "c": [2.0, 2.0]}) == "b"
+
+
+def test_no_fastest_is_named_where_a_round_says_otherwise():
+    told = fastest_of({"a": [9.0, 9.0], "b": [1.0, 2.0], "c": [1.2, 1.9]})
+    assert told == f"{CANNOT_TELL} (b or c: c takes 1.07× (0.95 to 1.20 in 2 rounds) as long)"
+
+
+def test_the_fastest_of_one_is_refused():
+    with pytest.raises(ValueError, match="seconds has 1 names"):
+        fastest_of({"a": [1.0]})
 
 
 def test_a_name_that_was_not_measured_is_refused_with_those_that_were():
