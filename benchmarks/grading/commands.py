@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from course.gradebook.book import Book
 from course.judge.isolation import adopt_orphans
 from course.paths import ROOT
@@ -35,15 +37,17 @@ def run(line: list[str]) -> Taken:
     """Run a command of this Python in the course's folder; Linux and macOS only, where children can be counted."""
     if sys.platform == "linux":
         adopt_orphans()  # bubblewrap ends before the process that it has put into its box, whose seconds would be lost
+    others = {child.pid for child in psutil.Process().children()}  # a cluster's workers, say, which go on
     before, start = _children(), time.perf_counter()
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-m", *line], cwd=ROOT, env=environment, text=True, encoding="utf-8", stderr=subprocess.STDOUT,
         stdout=subprocess.PIPE,
     )  # fmt: skip
-    with suppress(ChildProcessError):
-        while True:
-            os.waitpid(-1, 0)
+    for child in psutil.Process().children():
+        if child.pid not in others:
+            with suppress(ChildProcessError):
+                os.waitpid(child.pid, 0)
     return Taken(_children() - before, time.perf_counter() - start, done.returncode, done.stdout)
 
 
