@@ -123,10 +123,16 @@ def _counted(value: Any, part: Part) -> Any:
             return value(*arguments, **options)
         except Exception as error:
             if part.whose == YOURS and not getattr(error, "__notes__", None):
-                error.add_note(f"raised in your {part.name}, exercise {part.exercise.number}, while the engine ran")
+                error.add_note(_blame(part))
             raise
 
     return counted
+
+
+def _blame(part: Part) -> str:
+    """Where an error came up. A right answer refuses what a wrong one gives it, so that alone accuses nobody."""
+    here = f"raised in your {part.name}, exercise {part.exercise.number}, while the engine ran"
+    return f"{here}; if the tests of {part.exercise.number} pass, another part gave it what it must not get"
 
 
 def _exchange(pairs: list[tuple[Any, Any]], spaces: list[dict[str, Any]], undo: _Undo) -> None:

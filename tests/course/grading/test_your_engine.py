@@ -13,15 +13,17 @@ import nanolm.cache
 import nanolm.model
 from course import NotYetWritten, your_engine
 from nanolm.engine import Engine
+from nanolm.engine.scheduler import Work
 
 PROMPT = [3, 1, 4, 1, 5]
 WEEK_2 = ("attention.rope", "cache.contiguous", "model.attention")
+WEEK_6 = ("paging.blocks", "engine.scheduler")
 
 
-def answers(**changed):
-    """A notebook with week 2's answers, which are the reference's text run once more, and what the test exchanges."""
+def answers(modules=WEEK_2, **changed):
+    """A notebook with a week's answers, which are the reference's text run once more, and what the test exchanges."""
     space = {"__name__": "__main__"}
-    exec(notebook_text(*WEEK_2), space)
+    exec(notebook_text(*modules), space)
     for name, value in changed.items():
         owner, _, method = name.partition("__")
         setattr(space[owner], method, value) if method else space.__setitem__(name, value)
@@ -73,7 +75,23 @@ def test_an_answer_that_raises_stops_the_engine_and_is_named(where):
         your_engine("2.5", answers=answers(**{f"KVCache__{method}": broken})),
     ):
         tiny_model().generate(PROMPT, 3) if where == "generate" else Engine(tiny_model()).generate([PROMPT], 3)
-    assert caught.value.__notes__ == [f"raised in your KVCache.{method}, exercise 2.5, while the engine ran"]
+    (note,) = caught.value.__notes__
+    assert note.startswith(f"raised in your KVCache.{method}, exercise 2.5, while the engine ran; ")
+
+
+def test_an_answer_that_refuses_what_another_gives_it_is_not_accused():
+    def without_positions(self, plan, budget):
+        request = self.waiting.popleft()
+        self.running.append(request)
+        plan.work.append(Work(request, request.n_pending))
+
+    engine = Engine(tiny_model())
+    with (
+        pytest.raises(ValueError, match="positions 0 to") as caught,
+        your_engine("6.5", "6.6", answers=answers(WEEK_6, Scheduler__admit=without_positions)),
+    ):
+        engine.generate([PROMPT], 3)
+    assert "if the tests of 6.5 pass, another part gave it what it must not get" in caught.value.__notes__[0]
 
 
 def test_a_wrong_answer_writes_another_text():
