@@ -10,6 +10,7 @@ _HOMES = {
         "read_deepseek",
     ],
     "entries": [
+        "LARGEST",
         "flag",
         "number",
         "read_counts",
@@ -45,6 +46,7 @@ __getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
     from .deepseek import read_deepseek as read_deepseek
+    from .entries import LARGEST as LARGEST
     from .entries import flag as flag
     from .entries import number as number
     from .entries import read_counts as read_counts

@@ -26,6 +26,7 @@ _HOMES = {
     ],
     "feedforward": [
         "FeedForward",
+        "GroupRouter",
         "SharedMoE",
         "feedforward_of",
     ],
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from .expert_layers import StackedLinear as StackedLinear
     from .expert_layers import separate_experts as separate_experts
     from .feedforward import FeedForward as FeedForward
+    from .feedforward import GroupRouter as GroupRouter
     from .feedforward import SharedMoE as SharedMoE
     from .feedforward import feedforward_of as feedforward_of
     from .grouped_moe import GroupedMoE as GroupedMoE

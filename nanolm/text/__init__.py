@@ -8,7 +8,9 @@ from .._lazy import lazy
 _HOMES = {
     "bounded_jinja": [
         "BoundedEnvironment",
-        "Clock",
+        "Budget",
+        "OUTPUTS",
+        "to_json",
     ],
     "chat": [
         "CHATML_MARKERS",
@@ -47,7 +49,9 @@ __getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
     from .bounded_jinja import BoundedEnvironment as BoundedEnvironment
-    from .bounded_jinja import Clock as Clock
+    from .bounded_jinja import Budget as Budget
+    from .bounded_jinja import OUTPUTS as OUTPUTS
+    from .bounded_jinja import to_json as to_json
     from .chat import CHATML_MARKERS as CHATML_MARKERS
     from .chat import ChatML as ChatML
     from .chat import ChatTemplate as ChatTemplate

@@ -142,7 +142,7 @@ class _Concatenations(NodeTransformer):
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         """Return the call."""
-        node = self.generic_visit(node)
+        self.generic_visit(node)
         call = nodes.Call(nodes.Name(_CONCAT, "load"), node.nodes, [], None, None)
         return call.set_lineno(node.lineno)
 
