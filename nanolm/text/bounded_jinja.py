@@ -142,7 +142,7 @@ class _Concatenations(NodeTransformer):
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:
         """Return the call."""
-        self.generic_visit(node)  # which puts the calls of inner ones into its list
+        self.generic_visit(node)
         call = nodes.Call(nodes.Name(_CONCAT, "load"), node.nodes, [], None, None)
         return call.set_lineno(node.lineno)
 
