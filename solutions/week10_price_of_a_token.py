@@ -863,7 +863,9 @@ print(f"price {dollars_of(1 / min(wanted, room)):.3f} dollars a million")
 held = int(640 / (n_prompt + n_answer))  # average requests that the capstone's cache holds, as floats
 my_cache = "float" if min(my_slots, wanted * full_pass) <= held else "int8"
 print(f"its cache holds {held} average requests as floats, so --cache-kind {my_cache}")
-print(f"course capstone --rate 16 --slots {my_slots} --max-tokens-per-step {my_tokens_per_step} --cache-kind {my_cache}")
+print(
+    f"course capstone --rate 16 --slots {my_slots} --max-tokens-per-step {my_tokens_per_step} --cache-kind {my_cache}"
+)
 
 # %% [markdown]
 # Line by line:

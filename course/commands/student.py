@@ -65,7 +65,8 @@ def reset(
 
 @app.command()
 def status(
-    week: Annotated[int | None, typer.Option(help="Only this week.")] = None,
+    number: Annotated[int | None, typer.Argument(metavar="WEEK", help="Only this week.", show_default=False)] = None,
+    week: Annotated[int | None, typer.Option(help="The same, by name.")] = None,
     impl: Annotated[
         str | None, typer.Option(help="Only these answers: exercises, nanolm, or a folder; all tracks if left out.")
     ] = None,
@@ -79,6 +80,9 @@ def status(
     from ..work.layout import Work
     from ..work.tracks import in_words, standings_of
 
+    if None not in (number, week) and number != week:
+        raise CourseError(f"WEEK is {number} and --week is {week}; give one of them")
+    week = number if week is None else week
     exercises = [exercise for exercise in registry() if week in (None, exercise.week)]
     if not exercises and week is not None:
         raise CourseError(f"week is {week}; there are exercises for weeks {_weeks(registry())}")

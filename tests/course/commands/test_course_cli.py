@@ -24,6 +24,8 @@ def course(*arguments):
     [
         (("status", "--impl", "nowhere"), "NANOLM_IMPL is 'nowhere', and there is no such package or folder"),
         (("status", "--week", "99"), "week is 99; there are exercises for weeks 1, 2"),
+        (("status", "99"), "week is 99; there are exercises for weeks 1, 2"),
+        (("status", "4", "--week", "5"), "WEEK is 4 and --week is 5; give one of them"),
         (("adopt", "README.md"), "README.md is no solution notebook"),
         (("build", "README.md"), "course build --force PATH"),
         (("start", "README.md"), "README.md is a file; name a folder for your work"),
