@@ -144,6 +144,7 @@ def _name(row: dict[str, Any]) -> str:
 
 
 HEAD = ["", "decode", "of a read", "×", *RATES[1:], "MB, peak", "same text"]
+PICTURE = "book/_static/peers.svg"
 
 
 def notes_of(figures: dict[str, Any]) -> list[str]:
@@ -158,6 +159,17 @@ def notes_of(figures: dict[str, Any]) -> list[str]:
     ]
 
 
+def write_docs(figures: dict[str, Any], folder: Path = ROOT) -> None:
+    """Put the table, with the picture above it, into benchmarks/README.md, and the picture into book/_static."""
+    rows = figures["rows"]
+    draw(rows, folder / PICTURE)
+    said = "; ".join(f"{_name(row)} {row['decode']:.0f}" for row in rows if row.get("decode"))
+    picture = f"![Tokens a second, one text: {said}.](../{PICTURE})"
+    report.write_section(
+        "peers", [*notes_of(figures), picture], HEAD, cells_of(rows), folder / "benchmarks" / "README.md"
+    )
+
+
 def main(
     model: Annotated[str, typer.Option(help="A GGUF file, or smollm2.")] = "smollm2",
     files: Annotated[Path | None, typer.Option(help="Where the files of all precisions are kept.")] = None,
@@ -165,6 +177,7 @@ def main(
     precision: Annotated[list[str] | None, typer.Option(help=f"Of {', '.join(KINDS)}; all if left out.")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Turns of each.")] = 3,
     plot: Annotated[Path | None, typer.Option(help="Draw the rates of decoding: a .svg or .png.")] = None,
+    docs: Annotated[bool, typer.Option("--docs", help="Put table and picture into benchmarks/README.md.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="One short round, to see that it runs.")] = False,
     results: Annotated[Path, typer.Option(help="Folder of the JSON file.")] = report.RESULTS,
 ) -> None:
@@ -189,6 +202,8 @@ def main(
             print(f"{_name(row)} failed at {row['failed']}")
     if plot is not None:
         draw(rows, plot)
+    if docs:
+        write_docs(figures)
     print(report.save("peers", figures, results))
 
 

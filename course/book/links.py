@@ -14,6 +14,7 @@ from ..paths import ROOT
 
 VARIABLE = "NANOLM_REPOSITORY"  # the repository's address; without it the book leads nowhere outside itself
 _LINK = re.compile(r"(?<!!)\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])*)\]\((?P<target>[^()\s]+)\)")
+_PICTURE = re.compile(r"!\[(?P<text>[^\[\]]*)\]\((?P<target>[^()\s]+)\)")
 _PAGES = {
     "README.md": "index.md",
     "ARCHITECTURE.md": "house.md",
@@ -71,9 +72,14 @@ class Links:
             page: the page's name, "weeks/week01_prefill_decode".
 
         Raises:
-            CourseError: a link leads to no file of the repository.
+            CourseError: a link leads to no file of the repository, or a picture does not lie in book/.
         """
-        return outside_code(text, lambda part: _LINK.sub(lambda found: self._link(found, source, page), part))
+
+        def change(part: str) -> str:
+            part = _PICTURE.sub(lambda found: _picture(found, source, page), part)
+            return _LINK.sub(lambda found: self._link(found, source, page), part)
+
+        return outside_code(text, change)
 
     def _link(self, found: re.Match[str], source: str, page: str) -> str:
         text, target = found["text"], found["target"]
@@ -88,6 +94,17 @@ class Links:
         if not (ROOT / whole).exists():
             raise CourseError(f"{source} links to {target}, and there is no {whole}")
         return f"[{text}]({self.address}/blob/main/{whole})" if self.address else text
+
+
+def _picture(found: re.Match[str], source: str, page: str) -> str:
+    """A picture of the folder book, which the book takes along whole."""
+    target = found["target"]
+    if re.match(r"[a-z]+:", target):
+        return found[0]
+    whole = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+    if not whole.startswith("book/") or not (ROOT / whole).exists():
+        raise CourseError(f"{source} shows {target}, and {whole} is no picture in book/")
+    return f"![{found['text']}]({posixpath.relpath(whole.removeprefix('book/'), posixpath.dirname(page) or '.')})"
 
 
 def outside_code(text: str, change: Callable[[str], str]) -> str:

@@ -106,6 +106,29 @@ def test_an_engine_that_fails_is_told_and_the_others_are_measured(twin, tmp_path
     assert "8 bits, 1 thread, no such engine failed at loading" in printed
 
 
+def test_the_docs_get_the_table_and_a_picture_that_says_in_words_what_it_shows(tmp_path):
+    row = {"engine": "NanoLM", "precision": "8 bits", "threads": 1, "decode": 12.4, "reads_per_second": 20.0}
+    row |= {work: 2.0 for work in RATES[1:]} | {"text": [1], "memory": 3e8}
+    failed = {"engine": "llama.cpp", "precision": "8 bits", "threads": 1, "decode": None, "failed": "loading: x"}
+    setting = {"model": "m.gguf", "rounds": 1, "versions": [], "lacking": {}}
+    for folder in ("benchmarks", "book/_static"):
+        (tmp_path / folder).mkdir(parents=True)
+    page = tmp_path / "benchmarks" / "README.md"
+    page.write_text("a\n<!-- peers -->\n<!-- /peers -->\nb\n", encoding="utf-8")
+    figures = {
+        "machine": peers.machine.describe(),
+        "setting": setting,
+        "rows": [row, failed | {"reads_per_second": 20.0}],
+    }
+    peers.write_docs(figures, tmp_path)
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("a\n<!-- peers -->") and text.endswith("<!-- /peers -->\nb\n")
+    assert "| 8 bits, 1 thread, NanoLM | 12.4 | 0.62 | 1.00 | 2.0 | 2.0 | 2.0 | 300 | yes |" in text
+    assert "| 8 bits, 1 thread, llama.cpp | failed |" in text
+    assert "![Tokens a second, one text: 8 bits, 1 thread, NanoLM 12.](../book/_static/peers.svg)" in text
+    assert (tmp_path / "book" / "_static" / "peers.svg").read_text(encoding="utf-8").count("<svg") == 1
+
+
 def test_transformers_has_no_row_in_8_and_4_bits():
     assert [peers.runs("transformers", precision) for precision in KINDS] == [True, True, False, False]
     assert all(peers.runs(engine, precision) for engine in ("NanoLM", "llama.cpp") for precision in KINDS)

@@ -64,6 +64,22 @@ def test_a_link_to_a_file_that_is_not_there_ends_the_build():
         HERE.rewritten("[gone](gone.py)", "README.md", "index")
 
 
+@pytest.mark.parametrize(
+    ("page", "shown"), [("benchmarks", "_static/predicted.svg"), ("api/x", "../_static/predicted.svg")]
+)
+def test_a_picture_of_the_book_s_folder_is_shown_from_where_the_page_is(page, shown):
+    text = "![two lines](../book/_static/predicted.svg)"
+    assert HERE.rewritten(text, "benchmarks/README.md", page) == f"![two lines]({shown})"
+    elsewhere = "![a badge](https://example.org/badge.svg)"
+    assert HERE.rewritten(elsewhere, "README.md", page) == elsewhere
+
+
+@pytest.mark.parametrize("target", ["book/_static/gone.svg", "nanolm/shipped/x.png"])
+def test_a_picture_that_the_book_does_not_have_ends_the_build(target):
+    with pytest.raises(CourseError, match=r"README\.md shows .*, and .* is no picture in book/"):
+        HERE.rewritten(f"![alt]({target})", "README.md", "index")
+
+
 @pytest.mark.parametrize("address", ["example.org/nanolm", "http://example.org/a", "https://example.org", "yes"])
 def test_an_address_that_is_none_is_refused_by_the_variable_s_name(address, monkeypatch):
     monkeypatch.setenv("NANOLM_REPOSITORY", address)
