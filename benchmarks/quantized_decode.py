@@ -7,15 +7,16 @@ that size. A small model stays far below it, whatever its bits: its steps are hu
 
 import copy
 import statistics
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 import typer
+from tqdm import tqdm
 
 import nanolm
-from course.lab.timing import take_turns
 from nanolm.config import ModelConfig
 from nanolm.kernels import products_backend
 from nanolm.model import NanoLM, model_bytes, quantize_model
@@ -43,22 +44,20 @@ def variants_of(model: NanoLM) -> dict[str, NanoLM]:
 
 
 def decode_seconds(models: dict[str, NanoLM], n_tokens: int, repetitions: int) -> dict[str, list[float]]:
-    """Return, by name and round, the seconds of a token: those of a whole text less those of its first token."""
+    """Return, by name and round, the seconds of a token after the first, all taking turns; a first round warms up."""
     vocabulary = next(iter(models.values())).config.vocab_size
     prompt = torch.randint(vocabulary, (PROMPT_TOKENS,), generator=torch.Generator().manual_seed(0)).tolist()
-
-    def write(model: NanoLM, n: int) -> Any:
-        return lambda: model.generate(prompt, n, _UNENDING)
-
-    calls = {(name, n): write(model, n) for name, model in models.items() for n in (1, n_tokens)}
-    seconds = take_turns(calls, repetitions)
-    return {
-        name: [
-            (whole - first) / (n_tokens - 1)
-            for whole, first in zip(seconds[name, n_tokens], seconds[name, 1], strict=True)
-        ]
-        for name in models
-    }
+    seconds: dict[str, list[float]] = {name: [] for name in models}
+    for turn in tqdm(range(repetitions + 1), leave=False, disable=None):
+        for name, model in models.items():
+            stream = model.stream([prompt], n_tokens, _UNENDING)
+            next(stream)
+            start = time.perf_counter()
+            for _ in stream:
+                pass
+            if turn:
+                seconds[name].append((time.perf_counter() - start) / (n_tokens - 1))
+    return seconds
 
 
 def measure(model_name: str, quick: bool) -> dict[str, Any]:

@@ -696,11 +696,6 @@ for what, found, worse, better in (("longest wait", longest_waits, 1024, 64), ("
     if not ratio(found, worse, better).is_told:
         share = CANNOT_TELL
     print(f"of what {better:,} gain over {worse:,} in the {what}, 256 gain: {share}")
-middle = {name: [statistics.median(found[budget]) for budget in budgets] for name, found in whose.items()}
-saved = {
-    name: abs(at_256 - worst[name](at_64, at_1024)) / abs(at_64 - at_1024)
-    for name, (at_64, at_256, at_1024) in middle.items()
-}
 
 # %%
 fig, ax = figures.figure(height=3.8)

@@ -226,23 +226,26 @@ def test_while_it_drains_newcomers_are_told_to_come_back_also_on_a_new_connectio
 
 
 def test_a_second_sigint_waits_for_nobody():
-    with running(grace_seconds=10 * PATIENCE_SECONDS) as server:
+    model, whole = random_model(eos_token_ids=(), max_positions=2048), []
+    with running(model, n_blocks=200, grace_seconds=10 * PATIENCE_SECONDS) as server:
         gate = Gate(server.engine)
-        body = {"model": "tiny", "prompt": "a"}
+        body = {"model": "tiny", "prompt": [5], "max_tokens": 2000, "temperature": 1, "seed": 1}
 
         def ask():
             with contextlib.suppress(httpx.HTTPError):
-                httpx.post(f"{server.url}/v1/completions", json=body, timeout=PATIENCE_SECONDS)
+                answer = httpx.post(f"{server.url}/v1/completions", json=body, timeout=PATIENCE_SECONDS)
+                whole.append(answer.is_success and answer.json()["usage"]["completion_tokens"] == 2000)
 
-        asking = threading.Thread(target=ask)
+        asking = threading.Thread(target=ask, daemon=True)
         asking.start()
         asyncio.run(gate.reached())
         server.server.handle_exit(signal.SIGINT, None)
         draining(server)
         server.server.handle_exit(signal.SIGINT, None)
+        gate.open()  # the pass that runs ends, as any does; 1,999 would follow
         server.join()
-        gate.open()
         asking.join(PATIENCE_SECONDS)
+    assert not any(whole), "the second SIGINT waited for the whole text"
 
 
 def test_told_to_stop_without_grace_it_ends_streams_with_an_error():
