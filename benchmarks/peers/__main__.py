@@ -154,7 +154,7 @@ def notes_of(figures: dict[str, Any]) -> list[str]:
         f"{machine.one_line(figures['machine'])}. {setting['model']}; {', '.join(setting['versions'])}.",
         f"Tokens a second: one text, {BATCH} texts, a prompt of {PREFILL}, new tokens of {REQUESTS} mixed requests. Of "
         "a read: the share of what reading the file's bytes over and over would allow. ×: NanoLM's decode over this "
-        f"engine's. Same text: as NanoLM's, greedy. Medians of {setting['rounds']} rounds in turns.",
+        f"engine's. Same text: as NanoLM's, greedy. Medians of rounds in turns: {setting['rounds']}.",
         *[f"{name} is not measured: pip install {package}" for name, package in setting["lacking"].items()],
     ]
 
