@@ -27,5 +27,5 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     first = figure.axes[0]
     first.set_ylabel("tokens a second, one text")
     first.plot([], [], color="#777777", linewidth=2, label="reading the weights alone")
-    first.legend(frameon=False, fontsize=8)
+    first.legend(frameon=False, fontsize=8, loc="upper left")
     figure.savefig(path)
