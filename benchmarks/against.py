@@ -7,7 +7,6 @@ rounds of (the other's seconds / ours): above 1, this checkout is the faster.
 
 import json
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from course.paths import ROOT
 from nanolm.checkpoint import find_folder
 
 from .tools import machine, report
+from .tools.worker import Worker
 
 ENGINE_BATCHES = (1, 8, 32)
 OPERATIONS = "operations a step"
@@ -82,47 +82,22 @@ for line in sys.stdin:
 """
 
 
-class Worker:
-    """A process that imports one checkout and runs what it is told.
+def started(checkout: Path, model: str, draft: str) -> Worker:
+    """Return a process that imports one checkout and runs what it is told: asked for a work, it says the seconds.
 
     Raises:
         ValueError: the process imports another checkout than the one asked for, or ends before it answers.
     """
-
-    def __init__(self, checkout: Path, model: str, draft: str) -> None:
-        self.checkout = checkout
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _WORKER, model, draft, json.dumps(WORKS), json.dumps(ENGINE_BATCHES)],
-            cwd=checkout,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        )
-        try:
-            imported = Path(self._answer())
-            if not imported.is_relative_to(checkout):
-                raise ValueError(f"checkout is {checkout}, and a process started there imports {imported}")
-        except BaseException:
-            self.process.kill()
-            self.stop()
-            raise
-
-    def run(self, work: str) -> float:
-        """Return the seconds, or the count, of one turn."""
-        self.process.stdin.write(json.dumps(work) + "\n")
-        self.process.stdin.flush()
-        return self._answer()
-
-    def stop(self) -> None:
-        """End the process."""
-        self.process.communicate()
-
-    def _answer(self) -> Any:
-        line = self.process.stdout.readline()
-        if not line:
-            raise ValueError(f"the process of checkout {self.checkout} ended before it answered; its error is above")
-        return json.loads(line)
+    command = [sys.executable, "-c", _WORKER, model, draft, json.dumps(WORKS), json.dumps(ENGINE_BATCHES)]
+    worker = Worker(f"checkout {checkout}", command, checkout)
+    try:
+        imported = Path(worker.answer())
+        if not imported.is_relative_to(checkout):
+            raise ValueError(f"checkout is {checkout}, and a process started there imports {imported}")
+    except BaseException:
+        worker.stop()
+        raise
+    return worker
 
 
 def race(ours: Callable[[str], float], theirs: Callable[[str], float], rounds: int) -> list[dict[str, Any]]:
@@ -179,8 +154,8 @@ def main(
     about, checkout, rounds, workers = machine.describe(), checkout.resolve(), 1 if quick else rounds, []
     try:
         for folder in (ROOT, checkout):  # both load the same weights
-            workers.append(Worker(folder, str(find_folder(model).resolve()), str(find_folder(draft).resolve())))
-        ours, theirs = (worker.run for worker in workers)
+            workers.append(started(folder, str(find_folder(model).resolve()), str(find_folder(draft).resolve())))
+        ours, theirs = (worker.ask for worker in workers)
         rows = race(ours, theirs, rounds)
     finally:
         for worker in workers:

@@ -1,7 +1,7 @@
 """Prompt look-up on a real chat model, by what is asked for: to copy, to change code, to write freely.
 
-`python -m benchmarks.lookup` lets the engine answer each prompt with drafts looked up in the text and without, in turns
-greedy, one request at a time. Look-up should gain where the answer repeats the prompt, and cost nothing where it does
+`python -m benchmarks.lookup` lets the engine answer each prompt with drafts looked up in the text and without, greedy,
+one request at a time, in turns. Look-up should gain where the answer repeats the prompt, and cost nothing where it does
 not: then the engine switches it off.
 """
 

@@ -5,9 +5,7 @@ round each has one turn at a work, and a figure is the median over the rounds. B
 share of what reading the weights alone would allow, measured in the same rounds.
 """
 
-import json
 import statistics
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +20,7 @@ from nanolm._files import user_cache_folder
 from nanolm.checkpoint import find_model, opened
 
 from ..tools import machine, report
+from ..tools.worker import Worker
 from .files import FOLDER, KINDS, write_files
 from .picture import draw
 from .worker import BATCH, ENGINES, PREFILL, RATES, REQUESTS
@@ -29,40 +28,11 @@ from .worker import BATCH, ENGINES, PREFILL, RATES, REQUESTS
 PACKAGES = {"llama.cpp": ("llama_cpp", "llama-cpp-python"), "transformers": ("transformers", "transformers")}
 
 
-class Worker:
-    """An engine's process, asked line by line.
-
-    Raises:
-        ValueError: the process ended before it answered; what it said stands on stderr.
-    """
-
-    def __init__(self, engine: str, precision: str, path: Path, threads: int, n_vocab: int, quick: bool) -> None:
-        self.what = f"{engine}, {precision}"
-        numbers = [str(threads), str(n_vocab), "quick" if quick else "whole"]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.peers.worker", engine, precision, str(path), *numbers],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        )
-
-    def answer(self, work: str | None = None) -> Any:
-        """Return the answer to a work; to none, the first line, that the model is loaded."""
-        if work is not None:
-            self.process.stdin.write(json.dumps(work) + "\n")
-            self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise ValueError(f"the process of {self.what} ended before it answered")
-        return json.loads(line)
-
-    def stop(self) -> None:
-        """End the process."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
+def started(engine: str, precision: str, path: Path, threads: int, n_vocab: int, quick: bool) -> Worker:
+    """Return an engine's process; its first line says that the model is loaded."""
+    numbers = [str(threads), str(n_vocab), "quick" if quick else "whole"]
+    command = [sys.executable, "-m", "benchmarks.peers.worker", engine, precision, str(path), *numbers]
+    return Worker(f"{engine}, {precision}", command, ROOT)
 
 
 def installed_engines() -> tuple[list[str], dict[str, str]]:
@@ -85,7 +55,7 @@ def compare(
     try:
         for engine in filter(lambda engine: runs(engine, precision), engines):
             path = paths[FOLDER if engine == "transformers" else precision]
-            workers[engine] = Worker(engine, precision, path, threads, n_vocab, quick)
+            workers[engine] = started(engine, precision, path, threads, n_vocab, quick)
             rows[engine] = {"engine": engine, "precision": precision, "threads": threads, "bytes": n_bytes}
             _ask(workers, rows[engine], engine, None)
         reads, rates = [], {(engine, work): [] for engine in rows for work in RATES}
@@ -114,7 +84,7 @@ def _ask(workers: dict[str, Worker], row: dict[str, Any], engine: str, work: str
     if engine not in workers:
         return None
     try:
-        return workers[engine].answer(work)
+        return workers[engine].answer() if work is None else workers[engine].ask(work)
     except (ValueError, OSError) as error:
         workers.pop(engine).stop()
         row["failed"] = f"{work or 'loading'}: {error}"

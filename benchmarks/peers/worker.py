@@ -38,11 +38,8 @@ def works_of(peer: Peer, n_vocab: int, quick: bool) -> dict[str, Callable[[], An
     """Return what each work calls. Rates are in tokens a second."""
     draw, part = random.Random(1), 8 if quick else 1
     prompts = [[draw.randrange(3, n_vocab) for _ in range(PREFILL // part)] for _ in range(BATCH)]
-    short, steps, trace = (
-        [prompt[: _PROMPT // part] for prompt in prompts],
-        32 // part,
-        mixed(REQUESTS // part, n_vocab),
-    )
+    short, steps = [prompt[: _PROMPT // part] for prompt in prompts], 32 // part
+    trace = mixed(REQUESTS // part, n_vocab)
     new = sum(arrival.n_output_tokens for arrival in trace)
     calls = (
         lambda: 1 / peer.decode(short[:1], steps),

@@ -189,4 +189,4 @@ def test_a_race_is_refused_where_the_other_folder_is_not_what_would_be_imported(
     write_checkpoint(tmp_path / "target")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
     with pytest.raises(ValueError, match="imports"):
-        against.Worker(tmp_path, str(tmp_path / "target"), str(tmp_path / "target"))
+        against.started(tmp_path, str(tmp_path / "target"), str(tmp_path / "target"))

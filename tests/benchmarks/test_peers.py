@@ -136,10 +136,10 @@ def test_transformers_has_no_row_in_8_and_4_bits():
 
 def test_a_process_counts_its_own_memory_and_not_that_of_the_one_that_started_it(twin, paths):
     held = bytearray(600 << 20)
-    worker = peers.Worker("NanoLM", "8 bits", paths["8 bits"], 1, 265, True)
+    worker = peers.started("NanoLM", "8 bits", paths["8 bits"], 1, 265, True)
     try:
         assert worker.answer() == "ready"
-        n = worker.answer("memory")
+        n = worker.ask("memory")
     finally:
         worker.stop()
     assert len(held) > 0 and (n is None or 50e6 < n < 600 << 20)  # torch alone takes some 300 MB
