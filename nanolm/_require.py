@@ -2,7 +2,7 @@
 
 import math
 from importlib import import_module
-from numbers import Real
+from numbers import Integral, Real
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +22,13 @@ def require_count(minimum: int, **values: Any) -> None:
     _require(lambda value: value >= minimum and value == int(value), f"a whole number, {minimum} or more", values)
 
 
+def require_whole(minimum: int, **values: Any) -> None:
+    """Raise ValueError unless every value is an integer of at least `minimum`: 2.0 is none, a range cannot take it."""
+    for name, value in values.items():
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
+            raise ValueError(f"{name} is {value!r}; it must be a whole number, {minimum} or more")
+
+
 def require_package(name: str, purpose: str, extra: str) -> ModuleType:
     """Return a package of an optional extra; raise a ModuleNotFoundError that says what for and how to install it."""
     try:
@@ -34,6 +41,13 @@ def require_package(name: str, purpose: str, extra: str) -> ModuleType:
 
 def _require(is_allowed: Any, allowed: str, values: dict[str, Any]) -> None:
     for name, value in values.items():
-        is_number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+        is_number = isinstance(value, Real) and not isinstance(value, bool) and _is_finite(value)
         if not (is_number and is_allowed(value)):
             raise ValueError(f"{name} is {value!r}; it must be {allowed}")
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
+from .._require import require_whole
 from ..sampling.rng import Rng
 from .acceptance import verify_draft
 from .speedup import check_alpha_gamma
@@ -182,6 +183,5 @@ def check_request(prompt: Sequence[int], max_new_tokens: int, gamma: int) -> Non
     """Raise a ValueError for an empty prompt, or for max_new_tokens or gamma below 0."""
     if not len(prompt):
         raise ValueError("prompt is empty; the first token needs one before it (a start token will do)")
-    if max_new_tokens < 0:
-        raise ValueError(f"max_new_tokens is {max_new_tokens}; it must be 0 or more")
+    require_whole(0, max_new_tokens=max_new_tokens)
     check_alpha_gamma(1.0, gamma)

@@ -4,8 +4,9 @@ import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import index
+from typing import TypeVar
 
-from .._require import require_count
+from .._require import require_whole
 from ..config import ModelConfig
 from ..grammar.constraint import Grammar
 from ..model.decoder import NanoLM, check_prompts
@@ -17,6 +18,7 @@ from .request import Request
 from .scheduler import Scheduler
 
 Stop = Callable[[list[int]], bool] | None
+T = TypeVar("T")
 
 
 class Intake:
@@ -90,7 +92,8 @@ class Intake:
         Raises:
             ValueError: what `add_request` refuses, no seeds, not one stop condition a seed. Then none is taken.
         """
-        stops = [None] * len(seeds) if stops is None else stops
+        seeds = _listed("seeds", seeds, "whole numbers, or None where any will do")
+        stops = [None] * len(seeds) if stops is None else _listed("stops", stops, "functions, or None")
         if not seeds or len(stops) != len(seeds):
             raise ValueError(f"seeds has {len(seeds)} entries and stops {len(stops)}; give one of each a request")
         first, *others = [self._new(prompt, max_new_tokens, sampling, stop, grammar) for stop in stops]
@@ -132,7 +135,7 @@ class Intake:
         stop: Stop,
         grammar: Grammar | None,
     ) -> Request:
-        require_count(1, max_new_tokens=max_new_tokens)
+        require_whole(1, max_new_tokens=max_new_tokens)
         tokens = _token_ids(prompt)
         check_prompts([tokens], max_new_tokens, self.model.config)
         check_steady(len(tokens) + max_new_tokens, self.model.config)
@@ -159,6 +162,13 @@ def _token_ids(prompt: Sequence[int]) -> list[int]:
         return [index(token) for token in prompt]
     except TypeError:
         raise ValueError(f"prompt is {prompt!r}; it must be a sequence of token ids, whole numbers") from None
+
+
+def _listed(name: str, values: Sequence[T], of: str) -> list[T]:
+    try:
+        return list(values)
+    except TypeError:
+        raise ValueError(f"{name} is {values!r}; it must be a list of {of}") from None
 
 
 def check_steady(n_positions: int, config: ModelConfig) -> None:

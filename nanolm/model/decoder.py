@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from .._require import require_whole
 from ..attention.rope import Offset, Rotation
 from ..attention.rope_scaling import rotary_table
 from ..cache.attending import AttendingCache
@@ -256,8 +257,7 @@ def right_padded(prompts: Sequence[Sequence[int]], device: torch.device | str = 
 
 def check_prompts(prompts: Sequence[Sequence[int]], max_new_tokens: int, config: ModelConfig) -> None:
     """Raise a ValueError that says what is wrong with a batch of prompts, if anything is."""
-    if max_new_tokens < 0:
-        raise ValueError(f"max_new_tokens is {max_new_tokens}; it must be 0 or more")
+    require_whole(0, max_new_tokens=max_new_tokens)
     if not prompts:
         raise ValueError("prompts is empty; give at least one sequence of token ids")
     for row, prompt in enumerate(prompts):

@@ -12,11 +12,22 @@ _TOKENS = "a sequence of token ids, whole numbers of 0 or more"
 _BIASES = "token ids, whole numbers of 0 or more and each once, to numbers that are finite or -inf"
 
 
-def _number(name: str, value: Any, is_allowed: Callable[[Any], bool], allowed: str) -> Any:
-    """Return the value, which must be a number, no bool and no NaN (every comparison with one fails)."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not is_allowed(value):
+def _number(name: str, value: Any, is_allowed: Callable[[float], bool], allowed: str) -> float:
+    """Return the value as a float; it must be a number, no bool and no NaN (every comparison with one fails).
+
+    As a float, for tensors take neither fractions nor whole numbers beyond 64 bits, and would say so in mid-pass.
+    """
+    number = _as_float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    if math.isnan(number) or not is_allowed(number):
         raise ValueError(f"{name} is {value!r}; it must be {allowed}")
-    return value
+    return number
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _whole(name: str, value: Any, least: int, most: float, allowed: str) -> int:
@@ -87,7 +98,7 @@ def _check_logit_bias(biases: Any) -> tuple[tuple[int, float], ...]:
             raise ValueError("a token twice")
     except (TypeError, ValueError):
         raise ValueError(f"logit_bias is {biases!r}; it must map {_BIASES}") from None
-    return tuple(sorted((token, float(bias)) for token, bias in pairs.items()))
+    return tuple(sorted(pairs.items()))
 
 
 def _or_none(check: Callable[[Any], Any]) -> Callable[[Any], Any]:

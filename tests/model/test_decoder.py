@@ -442,7 +442,7 @@ def test_generate_of_no_new_tokens_is_empty():
 BAD_REQUESTS = [
     ([], 3, "prompt", r"prompts is empty"),
     ([[1, 2], []], 3, "prompt", r"prompt 1 is empty"),
-    ([1, 2], -1, "max_new_tokens", r"max_new_tokens is -1; it must be 0 or more"),
+    ([1, 2], -1, "max_new_tokens", r"max_new_tokens is -1; it must be a whole number, 0 or more"),
     ([1] * 60, 5, "max_new_tokens", r"prompt 0 has 60 tokens and max_new_tokens is 5; .* at most 64"),
     ([1, 11], 2, "token", r"prompt 0 holds token 11; ids run from 0 to 10"),
     ([[1], [-1, 3]], 2, "token", r"prompt 1 holds token -1; ids run from 0 to 10"),

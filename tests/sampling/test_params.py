@@ -19,7 +19,7 @@ def vector(*numbers):
 # --- refusals ----------------------------------------------------------------------------------------------------
 
 WHOLE = [2.5, 2.0, True, "2", NAN, INF, [2]]
-NUMBERS = [NAN, INF, True, "1", [1.0], 1j]
+NUMBERS = [NAN, INF, 10**400, True, "1", [1.0], 1j]
 TOKENS = [3, "ab", [1.0], [True], [-1], [None], [[1]], NAN, ["1"]]
 REFUSED = {
     "temperature": ([-0.1, None, -INF, *NUMBERS], "finite and 0 (greedy) or more"),

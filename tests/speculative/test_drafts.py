@@ -291,7 +291,7 @@ def test_speculation_may_fill_the_context_to_the_last_position():
         (lambda: speculate(TARGET, tiny_model(vocab_size=12), PROMPT, 3), r"draft has 12 tokens and target 11"),
         (lambda: speculate(TARGET, PromptLookupDraft(9), PROMPT, 3), r"draft has 9 tokens and target 11"),
         (lambda: speculate(TARGET, DRAFT, [], 3), r"prompt 0 is empty"),
-        (lambda: speculate(TARGET, DRAFT, PROMPT, -1), r"max_new_tokens is -1; it must be 0 or more"),
+        (lambda: speculate(TARGET, DRAFT, PROMPT, -1), r"max_new_tokens is -1; it must be a whole number, 0 or more"),
         (lambda: speculate(TARGET, DRAFT, PROMPT, 3, gamma=-1), r"gamma is -1; .* 0 or more"),
         (lambda: speculate(TARGET, DRAFT, PROMPT, 60), r"prompt 0 has 6 tokens and .* at most 64"),
         (
