@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .._require import require_count
 from ..cache.kinds import CacheKind
 from ..model.decoder import NanoLM
 from ..paging.counted_radix_cache import CountedRadixCache
@@ -21,6 +20,7 @@ from ..paging.watched import WatchedAllocator
 from ..window.grouped_cache import grouped_paged_cache
 from ..window.layer_groups import LayerGroups
 from .blocking import BlockingCalls
+from .intake import check_sizes
 from .metrics import EngineMetrics, StepRecord, summary
 from .model_runner import ModelRunner
 from .plain_runner import PlainRunner
@@ -87,8 +87,7 @@ class Engine(BlockingCalls):
         plain: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        if not 0 <= reserve < 1:
-            raise ValueError(f"reserve is {reserve}; it is a share of the blocks, 0 or more and below 1")
+        check_sizes(cache_bytes, max_running, max_tokens_per_step, host_blocks, gamma, max_overtakes, reserve)
         windows = windows if windows is not None else model.config.windows or None
         groups = None if windows is None else LayerGroups(windows)
         models = [(model, groups)]
@@ -99,7 +98,6 @@ class Engine(BlockingCalls):
         if groups is not None and len(models) > 1:
             raise ValueError("draft is a model, and windows are given: its layers have no groups; try 'prompt-lookup'")
         if n_blocks is None:
-            require_count(1, cache_bytes=cache_bytes)
             of_a_block = sum(_new_pool(*each, 1, block_size, cache_kind).block_bytes for each in models)
             n_blocks = max(1, cache_bytes // of_a_block)
         self.model, self.clock = model, clock
@@ -107,8 +105,11 @@ class Engine(BlockingCalls):
         drafting = draft, gamma, adaptive, max_tokens_per_step, cache_kind
         self.runner = (PlainRunner if plain else ModelRunner)(model, self.cache, *drafting, clock)
         allocator = WatchedAllocator(n_blocks)
+        has_prefix = prefix_cache and groups is None
+        if host_blocks and not has_prefix:
+            raise ValueError(f"host_blocks is {host_blocks}; without a prefix cache it must be 0: they keep its blocks")
         host = HostBlocks(self.cache, host_blocks) if host_blocks else None
-        prefix = CountedRadixCache(allocator, block_size, host) if prefix_cache and groups is None else None
+        prefix = CountedRadixCache(allocator, block_size, host) if has_prefix else None
         rules = int(reserve * n_blocks), max_overtakes, groups
         scheduler = Scheduler(allocator, block_size, max_running, max_tokens_per_step, prefix, *rules)
         self.records: deque[StepRecord] = deque(maxlen=_MANY_RECORDS)

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from .._require import require_count
+from .._require import require_whole
 from ..config import ModelConfig
 from ..quantization.absmax import dequantize, quantize
 from ..quantization.float8 import FLOAT8, saturated
@@ -51,7 +51,7 @@ class PagedKVCache:
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        require_count(1, n_blocks=n_blocks, block_size=block_size)
+        require_whole(1, n_blocks=n_blocks, block_size=block_size)
         self.n_blocks, self.block_size = n_blocks, block_size
         (self.n_kv_heads, self.head_dim), self.dtype = self._heads(config), dtype
         # Zeros, not empty: places that a mask hides are multiplied by 0 all the same, and 0 · NaN is NaN.

@@ -108,14 +108,36 @@ def test_a_bad_request_is_refused_at_the_door_or_costs_nobody_else_a_token(way):
 NOT_WHOLE = [value for value in VALUES if not isinstance(value, int | np.int64) or isinstance(value, bool)]
 
 
-@pytest.mark.parametrize("n", [-1, *NOT_WHOLE], ids=str)
-def test_the_number_of_new_tokens_is_whole_wherever_it_is_given(n):
-    ways = [
-        lambda: MODEL.generate([PROMPT], n),
-        lambda: list(MODEL.stream([PROMPT], n)),
-        lambda: speculate(MODEL, MODEL, PROMPT, n),
-        lambda: Engine(MODEL, n_blocks=64).add_request(PROMPT, n),
-    ]
-    for way in ways:
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda n: MODEL.generate([PROMPT], n),
+        lambda n: list(MODEL.stream([PROMPT], n)),
+        lambda n: speculate(MODEL, MODEL, PROMPT, n),
+        lambda n: Engine(MODEL, n_blocks=64).add_request(PROMPT, n),
+    ],
+    ids=["generate", "stream", "speculate", "an engine"],
+)
+def test_the_number_of_new_tokens_is_whole_wherever_it_is_given(way):
+    for n in [-1, *NOT_WHOLE]:
         with pytest.raises(ValueError, match=r"max_new_tokens is .*; it must be a whole number, [01] or more"):
-            way()
+            way(n)
+
+
+SIZES = ("n_blocks", "block_size", "cache_bytes", "max_running", "max_tokens_per_step", "gamma")
+
+
+@pytest.mark.parametrize("name", [*SIZES, "host_blocks", "max_overtakes", "reserve", "cache_kind"])
+def test_an_engine_s_sizes_are_refused_by_name(name):
+    wrong = [value for value in NOT_WHOLE if value is not None or name != "n_blocks"]  # without it, of cache_bytes
+    if name == "reserve":  # the share of the blocks
+        wrong = [1, 2.5, *(value for value in wrong if not isinstance(value, float | np.float32 | Fraction))]
+    for value in [-1, *wrong]:
+        with pytest.raises(ValueError, match=f"{name} is .*; it must be "):
+            Engine(MODEL, **{"n_blocks": 64, "block_size": 4, name: value})
+
+
+@pytest.mark.parametrize("without", [{"prefix_cache": False}, {"windows": [4] * MODEL.config.n_layers}])
+def test_blocks_in_host_memory_need_a_prefix_cache(without):
+    with pytest.raises(ValueError, match="host_blocks is 4; without a prefix cache it must be 0"):
+        Engine(MODEL, n_blocks=64, host_blocks=4, **without)

@@ -115,7 +115,7 @@ class Load:
             now[0] += next(ticks)
             return now[0]
 
-        return {
+        options = {
             "block_size": size,
             "n_blocks": least + chance.choice([0, 1, least, 6 * least]),
             "max_running": chance.choice([1, 3, 8, 32]),
@@ -130,6 +130,7 @@ class Load:
             "plain": chance.random() < 0.15,
             "clock": clock,
         }
+        return options if options["prefix_cache"] else options | {"host_blocks": 0}
 
     def _break_now_and_then(self) -> None:
         """Let a part of a pass raise, before it has done its work or after, where the load is one with failures."""
