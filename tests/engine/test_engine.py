@@ -68,13 +68,14 @@ def assert_nothing_held(engine):
 @st.composite
 def engines(draw, drafts=(None,)):
     """Sizes of an engine: small pools, so that requests are preempted; small passes, so that prompts run in chunks."""
+    has_prefix_cache = draw(st.booleans())
     return {
         "block_size": draw(st.sampled_from([4, 1, 2, 8])),
         "n_blocks": draw(st.integers(3, 14)),
         "max_running": draw(st.sampled_from([8, 3, 1])),
         "max_tokens_per_step": draw(st.sampled_from([64, 7, 3, 1])),
-        "prefix_cache": draw(st.booleans()),
-        "host_blocks": draw(st.sampled_from([0, 4])),
+        "prefix_cache": has_prefix_cache,
+        "host_blocks": draw(st.sampled_from([0, 4])) if has_prefix_cache else 0,
         "draft": draw(st.sampled_from(drafts)),
         "gamma": draw(st.integers(1, 4)),
     }
@@ -556,7 +557,7 @@ def test_generate_refuses_numbers_that_are_not_one_a_prompt(name, n_new, seeds):
         ("cache_bytes", {"n_blocks": None, "cache_bytes": 0}),
         ("max_running", {"max_running": 0}),
         ("max_tokens_per_step", {"max_tokens_per_step": 0}),
-        ("n_blocks", {"host_blocks": -1}),
+        ("host_blocks", {"host_blocks": -1}),
     ],
 )
 def test_an_engine_of_impossible_sizes_is_refused(name, change):
