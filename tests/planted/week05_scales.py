@@ -181,4 +181,31 @@ _PLANTED = [
 MISTAKES = [
     {"name": name, "week": 5, "file": "quantization/absmax.py", "old": old, "new": new, "test": test, "says": says}
     for name, old, new, test, says in _PLANTED
+    {
+        "name": "a scale below 1e-8 taken for that of zeros",
+        "week": 5,
+        "file": "quantization/absmax.py",
+        "old": "return torch.where(scales > 0, scales, 1.0)",
+        "new": "return torch.where(scales > 1e-8, scales, 1.0)",
+        "test": "test_absmax_scales_of_tiny_weights_are_tiny",
+        "says": "only a row of zeros is a case of its own",
+    },
+    {
+        "name": "a smallest scale of 1e-12 beside the 1 of zeros",
+        "week": 5,
+        "file": "quantization/absmax.py",
+        "old": "return torch.where(scales > 0, scales, 1.0)",
+        "new": "return torch.where(scales > 0, scales.clamp(min=1e-12), 1.0)",
+        "test": "test_absmax_scales_of_tiny_weights_are_tiny",
+        "says": "only a row of zeros is a case of its own",
+    },
+    {
+        "name": "absolute value before the floats",
+        "week": 5,
+        "file": "quantization/absmax.py",
+        "old": "at_least_float32(weights).abs().amax",
+        "new": "at_least_float32(weights.abs()).amax",
+        "test": "test_absmax_scales_of_whole_numbers_reach_the_least_of_them",
+        "says": "make floats of the weights before abs()",
+    },
 ]
