@@ -229,8 +229,13 @@ MISTAKES = [
         "name": "a negative gamma accepted where nothing is to be written",
         "week": 4,
         "file": "speculative/generate.py",
-        "old": "    check_request(prompt, max_new_tokens, gamma)\n    text, stats = list(prompt), SpecDecodeStats()\n    while",
-        "new": "    check_request(prompt, max_new_tokens, 0)\n    text, stats = list(prompt), SpecDecodeStats()\n    while",
+        "old": (
+            "    check_request(prompt, max_new_tokens, gamma)\n"
+            "    text, stats = list(prompt), SpecDecodeStats()\n    while"
+        ),
+        "new": (
+            "    check_request(prompt, max_new_tokens, 0)\n    text, stats = list(prompt), SpecDecodeStats()\n    while"
+        ),
         "test": "test_speculative_generate_refuses_an_impossible_request",
         "says": "is impossible because of gamma",
     },

@@ -55,8 +55,8 @@ def test_speculative_round_reads_an_unread_text_and_the_draft_in_the_same_pass(i
     target = TableReader()
     a_round(impl, target, TableDraft(), [3, 0, 1, 2, 0], 2, ScriptedRng())
     assert target.passes == 1, (
-        f"the target ran {target.passes} passes where it had read nothing of the text: what it has not read yet and the "
-        "drafted tokens are read in one"
+        f"the target ran {target.passes} passes where it had read nothing of the text: what it has not read yet and "
+        "the drafted tokens are read in one"
     )
 
 
