@@ -662,7 +662,7 @@ print(f"target pass {fastest['target'] * 1e3:.2f} ms, draft pass {fastest['draft
 #
 # $$\text{speed-up} = \frac{E[\text{tokens per round}]}{v + \gamma c}$$
 #
-# Take v from the first measurement, and write both down before you go on. The measuring cell takes about 45 seconds.
+# Take v from the first measurement, and write both down before you go on. The measuring cell takes less than a minute.
 
 # %%
 my_best_gamma, my_speedup = 0, 1.0  # change both

@@ -127,7 +127,9 @@ def test_online_softmax_in_pieces_of_any_size_is_one_softmax(impl, sizes, spread
 def test_online_softmax_does_not_overflow(impl):
     # exp(1000) is more than a float holds. Weights 1/3 and 2/3 as above.
     result = fold(impl.online_softmax, column(1000, 1000 + LN2), values_of(3.0, 6.0), [1]).result()
-    assert close(result, column(5.0), 1e-9), f"exp overflows unless the maximum is subtracted: {result.item()}, not 5"
+    assert close(result, column(5.0), 1e-9), (
+        f"exp overflows unless the maximum is subtracted: got {result.item()}, expected 5"
+    )
 
 
 @pytest.mark.exercise("online_softmax")
