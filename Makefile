@@ -8,6 +8,8 @@ LAB_ARGS ?=
 TEST_ARGS ?=
 # One process a core; `make test SPREAD=` runs in one, in order.
 SPREAD ?= -n auto --dist worksteal
+# A test that hangs is named with where it stood, and its process is replaced; no test takes a tenth of this.
+ENDING ?= -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 
 # Shapes written as strings look like undefined names, so ruff lets those be; where there are no shapes it does not.
 SHAPELESS := course training benchmarks $(addprefix nanolm/,budget cli grammar hf_config machine openai_api serving watching web workload)
@@ -28,7 +30,7 @@ test nightly: export OMP_NUM_THREADS := 1
 test nightly: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(STAMP)  ## run the tests, without the slow ones; which those are stands at the end
-	$(BIN)/python -m pytest $(SPREAD) --durations=10 -m 'not slow' $(TEST_ARGS)
+	$(BIN)/python -m pytest $(SPREAD) $(ENDING) --durations=10 -m 'not slow' $(TEST_ARGS)
 
 nightly: $(STAMP)  ## run all tests
 	$(BIN)/python -m pytest $(SPREAD) --durations=25 $(TEST_ARGS)

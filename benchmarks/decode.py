@@ -5,6 +5,8 @@ best; then it measures both. A figure is the median of its repetitions.
 """
 
 import statistics
+import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -59,26 +61,48 @@ def predict(counted: dict[str, float]) -> dict[str, float]:
 
 
 def decode_seconds(ours: NanoLM, theirs: Any, n_tokens: int, repetitions: int) -> dict[str, Any]:
-    """Return, for both, the seconds a decoded token takes: those of a whole text less those of its first token."""
+    """Return, for both, the seconds of a token after the first, by round, and whether they wrote the same text."""
     prompt = torch.randint(ours.config.vocab_size, (PROMPT_TOKENS,), generator=torch.Generator().manual_seed(0))
-    tokens, mask = prompt[None], torch.ones(1, PROMPT_TOKENS, dtype=torch.long)
     theirs.generation_config.eos_token_id = None  # neither may stop early
-
-    def we(n: int) -> list[int]:
-        return ours.generate(prompt.tolist(), n, _UNENDING)
-
-    def they(n: int) -> list[int]:
-        text = theirs.generate(tokens, attention_mask=mask, max_new_tokens=n, do_sample=False, pad_token_id=0)
-        return text[0, PROMPT_TOKENS:].tolist()
-
-    turns = {"nanolm 1": lambda: we(1), "transformers 1": lambda: they(1)}
-    turns |= {"nanolm": lambda: we(n_tokens), "transformers": lambda: they(n_tokens)}
-    seconds = take_turns(turns, repetitions)
-    per_token = {
-        name: [(all_ - first) / (n_tokens - 1) for all_, first in zip(seconds[name], seconds[f"{name} 1"], strict=True)]
-        for name in ("nanolm", "transformers")
+    ways = {
+        "nanolm": lambda: written(step[0] for step in ours.stream([prompt.tolist()], n_tokens, _UNENDING)),
+        "transformers": lambda: written_by_transformers(theirs, prompt, n_tokens),
     }
-    return {**per_token, "same_text": we(n_tokens) == they(n_tokens)}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    texts: dict[str, list[int]] = {}
+    for turn in range(repetitions + 1):  # the first warms up
+        for name, way in ways.items():
+            texts[name], times = way()
+            if turn:
+                seconds[name].append((times[-1] - times[0]) / (n_tokens - 1))
+    return {**seconds, "same_text": texts["nanolm"] == texts["transformers"]}
+
+
+def written(tokens: Iterable[int]) -> tuple[list[int], list[float]]:
+    """Return the tokens of a stream, and when each arrived."""
+    arrived = [(token, time.perf_counter()) for token in tokens]
+    return [token for token, _ in arrived], [at for _, at in arrived]
+
+
+def written_by_transformers(model: Any, prompt: torch.Tensor, n_tokens: int) -> tuple[list[int], list[float]]:
+    """Return what `generate` writes, and when each token was handed to its streamer."""
+    clock = _Clock()
+    settings = {"max_new_tokens": n_tokens, "do_sample": False, "pad_token_id": 0, "streamer": clock}
+    text = model.generate(prompt[None], attention_mask=torch.ones(1, len(prompt), dtype=torch.long), **settings)
+    return text[0, len(prompt) :].tolist(), clock.times[1:]  # the prompt is handed over first
+
+
+class _Clock:
+    """A streamer, as `generate` takes it, that keeps only the time."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def put(self, value: torch.Tensor) -> None:
+        self.times.append(time.perf_counter())
+
+    def end(self) -> None:
+        pass
 
 
 @torch.inference_mode()

@@ -3,7 +3,8 @@
 `python -m benchmarks.load` runs five pairs in turns on the shipped target, one thread:
 
 1. a pass of 64 decoding requests, in a pool full of 64,000 cached blocks of other prompts, and in one with room;
-2. 16 requests with a draft model, with prompt look-up, and without a draft, greedy and at temperature 1;
+2. requests with a draft model, with prompt look-up, and without a draft, greedy and at temperature 1: 1, 4, 16, and
+   48 of which 16 run at a time, where the last few that still run weigh less;
 3. a pool too small for all, with and without blocks in reserve: how many positions are run twice;
 4. a short request behind 31 prompts of 1,500 tokens, first come first served, and with short ones let pass;
 5. a request of 1,900 tokens beside 15 of 64, and 16 of 64: seconds of a decode pass, beside the bytes that each reads.
@@ -88,8 +89,10 @@ def full_pool(model: NanoLM, rounds: int, n_cached: int = 64_000) -> dict[str, f
     return in_turns(ways, rounds)
 
 
-def drafts(model: NanoLM, draft: NanoLM, sampling: SamplingParams, n: int, rounds: int) -> dict[str, float]:
-    """Tokens a second of n requests of 96 new tokens with each kind of draft."""
+def drafts(
+    model: NanoLM, draft: NanoLM, sampling: SamplingParams, n: int, at_a_time: int, rounds: int
+) -> dict[str, float]:
+    """Tokens a second of n requests of 96 new tokens, so many at a time, with each kind of draft."""
     prompts = [arrival.prompt for arrival in load_trace() if arrival.prompt][:n]
 
     def serve(engine: Engine) -> float:
@@ -98,7 +101,9 @@ def drafts(model: NanoLM, draft: NanoLM, sampling: SamplingParams, n: int, round
         return sum(map(len, texts)) / (time.perf_counter() - started)
 
     kinds = {"no draft": None, "draft model": draft, "prompt look-up": "prompt-lookup"}
-    engines = {name: Engine(model, draft=kind, prefix_cache=False) for name, kind in kinds.items()}
+    engines = {
+        name: Engine(model, draft=kind, prefix_cache=False, max_running=at_a_time) for name, kind in kinds.items()
+    }
     return in_turns({name: lambda engine=engine: serve(engine) for name, engine in engines.items()}, rounds)
 
 
@@ -145,8 +150,9 @@ def main(rounds: Annotated[int, typer.Option(min=1, help="turns of each way")] =
     model, draft = nanolm.load("target")[0], nanolm.load("draft")[0]
     tables = {"seconds of a pass, 64 decoding": full_pool(model, rounds)}
     for name, sampling in (("greedy", GREEDY), ("temperature 1", SAMPLED)):
-        for n in (1, 4, 16):
-            tables[f"tokens/s, {n} requests, {name}"] = drafts(model, draft, sampling, n, rounds)
+        for n, at_a_time in ((1, 1), (4, 4), (16, 16), (48, 16)):
+            title = f"tokens/s, {n} requests{f', {at_a_time} at a time' if n > at_a_time else ''}, {name}"
+            tables[title] = drafts(model, draft, sampling, n, at_a_time, rounds)
     tables["share of positions run twice, 48 blocks"] = small_pool(model)
     tables["seconds to a short one's first token"] = short_behind_long(model)
     tables["seconds of a decode pass"], ratio = long_among_short(model, rounds)

@@ -6,6 +6,7 @@ shapes in a run of its own.
 """
 
 import os
+import signal
 import tempfile
 
 # Before torch is imported: many tiny operations on two threads wait for each other more than they compute.
@@ -20,7 +21,7 @@ from hypothesis import HealthCheck, configuration, settings
 
 from course.grading.seeds import fresh
 
-pytest_plugins = ["impl", "left_out", "shuffled"]
+pytest_plugins = ["impl", "left_out", "settled", "shuffled"]
 _FALSE_ALARM = "chance of a false alarm"
 
 # The same examples in every run of the reference, and no folder of hypothesis's beside a student's notebook.
@@ -30,6 +31,13 @@ _ALLOWED = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture)
 settings.register_profile("course", derandomize=True, database=None, deadline=None, suppress_health_check=_ALLOWED)
 settings.load_profile("course")
 MOST_FALSE_ALARMS = 1e-4  # a whole run, of right answers
+
+
+def pytest_configure(config) -> None:
+    """Hear SIGINT again where a shell started the run in the background with it ignored: our processes inherit that."""
+    with suppress(ValueError):  # only the main thread may say so
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ..tools import machine, report
-from .classes import Student, hand_in, students
+from .classes import SEED, Student, hand_in, students
 from .commands import course_grade, nbgrader_autograde
 
 HEAD = ["", "class", "CPU s each", "of these", "CPU s each", "nbgrader graded", "CPU s each", "ratio", "by the class's"]
@@ -17,14 +17,14 @@ def main(
     week: Annotated[list[int] | None, typer.Option(help="4 and 6 if left out.")] = None,
     n: Annotated[int, typer.Option("--students", min=1, help="In a week's class.")] = 200,
     beside: Annotated[int, typer.Option(min=1, help="How many of them nbgrader grades too.")] = 20,
-    seed: Annotated[int, typer.Option(help="Of the class.")] = 1,
+    seed: Annotated[int, SEED] = 1,
     results: Annotated[Path, typer.Option(help="Where the JSON goes.")] = report.RESULTS,
 ) -> None:
     """Grade a class of made-up students with `course grade`, and some of them with `nbgrader autograde` too.
 
     Seconds are the processor's, of all processes, the start of the servers included.
     """
-    about = machine.describe()
+    about = machine.describe(threads=False)
     figures = {f"week {number}": of_week(number, n, beside, seed) for number in week or (4, 6)}
     rows = [[name, *(f"{each:.2f}" if isinstance(each, float) else str(each) for each in found.values())]
             for name, found in figures.items()]  # fmt: skip

@@ -13,12 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from random import Random
 
+import typer
+
 from course.paths import ROOT, read
 from course.registry import Exercise, questions, registry
 from course.text.cells import grade_id
 
 from .answers import ACCIDENTS, accident, right, wrong
 from .forms import FORMS
+
+# The options that the three commands have in common.
+WEEK = typer.Option(help="The week.")
+SEED = typer.Option(help="Of the class.")
 
 UNTOUCHED, COMPLETE, ACCIDENT, WRONG, CHANGED = 0.07, 0.45, 0.05, 1 / 8, 0.3
 _FIRST = ("Ana", "Bo", "Chen", "Dilnoza", "Emre", "Fatou", "Grace", "Hiroshi", "Inés", "Jan", "Kofi", "Lea", "Māra")

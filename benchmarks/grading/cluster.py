@@ -8,19 +8,19 @@ from typing import Annotated, Any
 import typer
 
 from ..tools import machine, report
-from .classes import hand_in, students
+from .classes import SEED, WEEK, hand_in, students
 from .commands import Taken, course_grade
 from .outcome import differences, outcome
 
 
 def main(
-    week: Annotated[int, typer.Option(help="The week.")] = 6,
+    week: Annotated[int, WEEK] = 6,
     n: Annotated[int, typer.Option("--students", min=1, help="In the class.")] = 40,
-    seed: Annotated[int, typer.Option(help="Of the class.")] = 1,
+    seed: Annotated[int, SEED] = 1,
     results: Annotated[Path, typer.Option(help="Where the JSON goes.")] = report.RESULTS,
 ) -> None:
     """Grade a class with one worker and with two, and see that the marks are those of this machine's own judge."""
-    about, figures, rows = machine.describe(), dict[str, Any](), []
+    about, figures, rows = machine.describe(threads=False), dict[str, Any](), []
     with tempfile.TemporaryDirectory() as folder:
         top = Path(folder)
         for student in students(week, n, seed):

@@ -11,15 +11,15 @@ import typer
 
 from course.paths import ROOT, read
 
-from .classes import hand_in, students
+from .classes import SEED, WEEK, hand_in, students
 from .commands import course_grade, course_line
 from .outcome import differences, outcome
 
 
 def main(
-    week: Annotated[int, typer.Option(help="The week.")] = 6,
+    week: Annotated[int, WEEK] = 6,
     n: Annotated[int, typer.Option("--students", min=2, help="In the class.")] = 200,
-    seed: Annotated[int, typer.Option(help="Of the class.")] = 1,
+    seed: Annotated[int, SEED] = 1,
 ) -> None:
     """Compare what both leave: table, marks, feedback, graded notebooks, gradebook; end with 1 where any differs."""
     with tempfile.TemporaryDirectory() as folder:

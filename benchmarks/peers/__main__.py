@@ -152,7 +152,7 @@ def main(
     results: Annotated[Path, typer.Option(help="Folder of the JSON file.")] = report.RESULTS,
 ) -> None:
     """Race NanoLM against llama.cpp and transformers."""
-    about, say = machine.describe(), Console(stderr=True).print
+    about, say = machine.describe(threads=False), Console(stderr=True).print
     engines, lacking = installed_engines()
     source = find_model(model)
     paths = write_files(source, files or user_cache_folder() / "peers", lambda name: say(f"writing {name}"))

@@ -12,13 +12,17 @@ import torch
 from nanolm.machine import processor_name
 
 
-def describe() -> dict[str, Any]:
-    """Return what a reader must know of the machine to judge a figure: processor, cores, threads used, versions."""
+def describe(threads: bool = True) -> dict[str, Any]:
+    """Return what a reader must know of the machine to judge a figure: processor, cores, threads used, versions.
+
+    Args:
+        threads: whether this process's threads are those of the figures; not where other processes do the work.
+    """
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     return {
         "processor": processor_name(),
         "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
+        "threads": torch.get_num_threads() if threads else None,
         "torch": torch.__version__,
         "python": platform.python_version(),
         "system": platform.system(),
@@ -28,10 +32,12 @@ def describe() -> dict[str, Any]:
 
 def one_line(machine: dict[str, Any]) -> str:
     """Return the description as a line to print beside the figures; a busy machine is told of."""
-    threads = f"{machine['threads']} thread{'s' if machine['threads'] > 1 else ''} on {machine['cores']} cores"
+    cores, threads = f"{machine['cores']} cores", machine["threads"]
+    if threads is not None:
+        cores = f"{threads} thread{'s' if threads > 1 else ''} on {cores}"
     busy = machine["load_before"] is not None and machine["load_before"] > max(1, machine["cores"] / 2)
     return (
-        f"{machine['processor']}, {threads}{' (BUSY with other work: measure again)' if busy else ''}, "
+        f"{machine['processor']}, {cores}{' (BUSY with other work: measure again)' if busy else ''}, "
         f"torch {machine['torch']}, Python {machine['python']}"
     )
 

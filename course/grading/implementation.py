@@ -144,16 +144,18 @@ def _package(folder: Path) -> str:
         mounted = _mount(f"{name}.{room}", folder / room, engine / room)
         homes = importlib.import_module(f"{REFERENCE}.{room}")._HOMES
         vars(mounted)["__getattr__"], vars(mounted)["__dir__"] = lazy(mounted.__name__, homes)
-        _share(room, folder, name)
+    _share(folder, name)
     return name
 
 
-def _share(room: str, folder: Path, name: str) -> None:
+def _share(folder: Path, name: str) -> None:
     """Let the engine's modules that are loaded stand for the files that a folder lacks, or each would be run again."""
+    rooms, own = set(packages()), {path.relative_to(folder).as_posix() for path in folder.glob("*/*.py")}
     for loaded, module in list(sys.modules.items()):
-        file = loaded.removeprefix(f"{REFERENCE}.{room}.")
-        if file != loaded and not (folder / room / f"{file}.py").exists():
-            sys.modules[f"{name}.{room}.{file}"] = module
+        package, _, path = loaded.partition(".")
+        room, _, file = path.partition(".")
+        if package == REFERENCE and file and room in rooms and f"{room}/{file}.py" not in own:
+            sys.modules[f"{name}.{path}"] = module
 
 
 def _mount(name: str, *folders: Path) -> ModuleType:

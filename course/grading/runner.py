@@ -97,12 +97,13 @@ def _run(collector: Collector, files: Sequence[Path], seconds: float, seed: int 
 def arguments(files: Sequence[Path], seed: int) -> list[str]:
     """Return what pytest is started with, wherever answers are graded.
 
-    Left out are its account of a failure, which nobody reads and which takes longer than most of our tests, and the
-    plugins that collect garbage several times a run.
+    Left out are its account of a failure, which nobody reads and which takes longer than most of our tests, the
+    plugins that collect garbage several times a run, and the one that catches what is logged: it hangs itself into
+    every logger of torch three times a test, a quarter of what such a short test takes.
     """
     found = [*map(str, files), f"--rootdir={ROOT}", f"--confcutdir={ROOT}", "-c", str(ROOT / "pyproject.toml")]
     found += ["--seed", str(seed), "--capture=sys", "-m", "not slow", "--disable-plugin-autoload", "--color=no"]
-    for plugin in ("cacheprovider", "faulthandler", "unraisableexception", "threadexception"):
+    for plugin in ("cacheprovider", "faulthandler", "unraisableexception", "threadexception", "logging"):
         found += ["-p", f"no:{plugin}"]
     return [*found, "--tb=no"]
 

@@ -5,11 +5,11 @@ import os
 import secrets
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -33,7 +33,7 @@ class Fork:
     def grade(self, session: pytest.Session, request: dict[str, Any]) -> None:
         """Run one request to its end, whatever the answer does; the judge's last message is of the kind "end"."""
         before = _cpu_seconds()
-        with TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder:
             (down, to_child), (from_child, up) = os.pipe(), os.pipe()
             child = os.fork()
             if child == 0:
@@ -61,6 +61,7 @@ class Fork:
             gc.disable()
             where = folder if self.settings.isolation == PLAIN else "/tmp"
             os.chdir(where)
+            tempfile.tempdir = os.environ["TMPDIR"] = where  # the server's own is closed to a fork
             examine(session, request, Path(where), channel, self.seal)
             code = 0
         except BaseException as error:

@@ -10,6 +10,7 @@ from ..grading.checking import not_written
 from ..registry import Exercise
 from ..text.answers import is_stub
 from ..text.source import Function, Module, defined_names, path_of
+from .reach import reached_names, without_lying_imports
 from .screen import screen
 
 _LONGEST = 1_000_000
@@ -56,7 +57,8 @@ def _read(exercise: Exercise, files: Mapping[str, str]) -> Answer:
         return Answer(exercise, missing=f"{exercise.name}: {exercise.file} has no {' and no '.join(absent)}")
     if all(isinstance(node, Function) and is_stub(node) for node in found.values()):
         return Answer(exercise, unwritten=not_written(exercise, exercise.name))
-    texts = {path_of(name): module.text for name, module in needed.items()}
+    reached = reached_names(exercise, needed)
+    texts = {path_of(name): without_lying_imports(module, reached) for name, module in needed.items()}
     return Answer(exercise, texts, findings=tuple(screen(exercise, needed)))
 
 

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Mapping
+from typing import TypeGuard
 
 
 def is_dunder(name: str) -> bool:
@@ -37,6 +38,47 @@ def _renamed(tree: ast.AST, names: Mapping[str, str]) -> dict[str, str]:
                 if root and isinstance(target, ast.Name):
                     found[target.id] = ".".join([root, *parts])
     return found
+
+
+def classes_held(tree: ast.AST) -> set[str]:
+    """Return every name that is set to the class of an object: after `c = type(x)`, to set `c.sum` changes all of them.
+
+    Not that of `self`, which is the answer's own.
+    """
+    held: set[str] = set()
+    for node in ast.walk(tree):
+        value, targets = getattr(node, "value", None), getattr(node, "targets", [getattr(node, "target", None)])
+        of = value.args[0] if _is_call_of(value, "type") and len(value.args) == 1 else None
+        of = value.value if isinstance(value, ast.Attribute) and value.attr == "__class__" else of
+        if of is not None and not (isinstance(of, ast.Name) and of.id == "self"):
+            held |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return held
+
+
+def handed_on(tree: ast.AST) -> set[int]:
+    """Return the ids of names that stand where they get another name: a whole module, getattr, type.
+
+    `[torch]`, `f(torch)` and `t=torch` in a signature; not `t = torch`, which `imported` follows.
+    """
+    nodes = list(ast.walk(tree))
+    aliases = [alias for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    modules = {alias.asname or alias.name.partition(".")[0] for alias in aliases}
+    of_attributes = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    assigned = {id(node.value) for node in nodes if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr)}
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    asked = {id(node.args[0]) for node in nodes if _is_call_of(node, "getattr", "hasattr") and node.args}
+    loads = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    return {
+        id(node)
+        for node in loads
+        if (node.id in modules and id(node) not in of_attributes | assigned | asked)
+        or (node.id == "getattr" and id(node) not in called)
+        or (node.id == "type" and id(node) in assigned)
+    }
+
+
+def _is_call_of(node: ast.AST | None, *names: str) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
 
 
 def chain(node: ast.Attribute | ast.Name, names: Mapping[str, str]) -> tuple[str, list[str]]:

@@ -12,9 +12,10 @@ from functools import cache
 
 from ..paths import packaged, read
 from ..registry import Exercise
-from ..text.source import Definition, Function, Module, path_of
+from ..text.source import Definition, Module, path_of
 from . import rules
-from .names import chain, constant, excused, imported, is_dunder
+from .names import chain, classes_held, constant, excused, handed_on, imported, is_dunder
+from .reach import is_left_lying, reached_names, run_at_import
 
 _HIDDEN_NAME = re.compile(r"__[A-Za-z]|[A-Za-z]__")
 
@@ -22,9 +23,9 @@ _HIDDEN_NAME = re.compile(r"__[A-Za-z]|[A-Za-z]__")
 def screen(exercise: Exercise, modules: Mapping[str, Module]) -> list[str]:
     """Return a sentence for each finding in what the exercise's tests can reach of these modules."""
     found: dict[str, None] = {}
-    reached = _reached(exercise, modules)
+    reached = reached_names(exercise, modules)
     for name, module in modules.items():
-        reader = _Reader(path_of(name), imported(module.tree), reached)
+        reader = _Reader(path_of(name), module.tree, reached)
         own = _engine_s_own(name, exercise)
         for node in module.tree.body:
             if ast.dump(node) in own:
@@ -32,7 +33,7 @@ def screen(exercise: Exercise, modules: Mapping[str, Module]) -> list[str]:
             if not isinstance(node, Definition) or node.name in reached:
                 reader.read(node, own if isinstance(node, ast.ClassDef) else frozenset())
             else:
-                for part in _run_at_import(node):
+                for part in run_at_import(node):
                     reader.read(part, frozenset())
         found |= dict.fromkeys(reader.findings)
     return list(found)
@@ -51,45 +52,12 @@ def _engine_s_own(name: str, exercise: Exercise) -> frozenset[str]:
     return frozenset(ast.dump(node) for node, owner in parts if f"{owner}{getattr(node, 'name', '')}" not in asked)
 
 
-def _reached(exercise: Exercise, modules: Mapping[str, Module]) -> set[str]:
-    """The names of definitions that code reaches: from the targets and from what runs at the import, by mention."""
-    bodies: dict[str, list[ast.AST]] = {}
-    reached: set[str] = set()
-    ahead = {part for target in exercise.targets for part in target.split(".")}
-    for module in modules.values():
-        for node in module.tree.body:
-            if isinstance(node, Definition):
-                bodies.setdefault(node.name, []).append(node)
-                ahead |= set().union(*map(_mentioned, _run_at_import(node)), set())
-            elif not isinstance(node, ast.Import | ast.ImportFrom):
-                ahead |= _mentioned(node)
-    while ahead:
-        name = ahead.pop()
-        if name not in reached:
-            reached.add(name)
-            ahead |= set().union(*map(_mentioned, bodies.get(name, [])), set())
-    return reached
-
-
-def _run_at_import(node: Definition) -> Iterator[ast.AST]:
-    yield from node.decorator_list
-    if isinstance(node, Function):
-        yield from [*node.args.defaults, *filter(None, node.args.kw_defaults)]
-    else:
-        yield from [*node.bases, *(keyword.value for keyword in node.keywords)]
-        yield from (child for child in node.body if not isinstance(child, Function))
-
-
-def _mentioned(node: ast.AST) -> set[str]:
-    names = {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
-    return names | {child.attr for child in ast.walk(node) if isinstance(child, ast.Attribute)}
-
-
 class _Reader:
     """Reads one file's statements and takes down what it finds."""
 
-    def __init__(self, file: str, names: Mapping[str, str], reached: set[str]) -> None:
-        self.file, self.names, self.reached = file, names, reached
+    def __init__(self, file: str, tree: ast.Module, reached: set[str]) -> None:
+        self.file, self.names, self.reached = file, imported(tree), reached
+        self.classes, self.handed_on = classes_held(tree), handed_on(tree)
         self.findings: list[str] = []
         self.excused: set[int] = set()
 
@@ -117,18 +85,22 @@ class _Reader:
 
     def _import(self, node: ast.Import) -> Iterator[str]:
         for alias in node.names:
-            yield from _import_problems(alias.name, "")
+            if not is_left_lying(alias.name, alias.asname or alias.name.partition(".")[0], self.reached):
+                yield from _import_problems(alias.name, "")
 
     def _importfrom(self, node: ast.ImportFrom) -> Iterator[str]:
         for alias in node.names:
-            module = "nanolm." * bool(node.level) + (node.module or "")
-            yield from _import_problems(module.rstrip("."), "" if alias.name == "*" else alias.name)
+            module = ("nanolm." * bool(node.level) + (node.module or "")).rstrip(".")
+            if not is_left_lying(module, alias.asname or alias.name, self.reached):
+                yield from _import_problems(module, "" if alias.name == "*" else alias.name)
 
     def _name(self, node: ast.Name) -> Iterator[str]:
         if id(node) in self.excused:
             return
         if node.id in rules.REFUSED_NAMES or (is_dunder(node.id) and node.id not in rules.ALLOWED_DUNDER_NAMES):
             yield f"it uses {node.id}, which no answer needs"
+        elif id(node) in self.handed_on:
+            yield f"it hands on {node.id}, so that what becomes of it cannot be read here"
 
     def _attribute(self, node: ast.Attribute) -> Iterator[str]:
         root, parts = chain(node, self.names)
@@ -179,14 +151,16 @@ class _Reader:
     def _store(self, node: ast.Name | ast.Attribute | ast.Subscript) -> Iterator[str]:
         if isinstance(node, ast.Name):
             return
-        place: ast.AST = node
+        place, of_class = node, False
         while isinstance(place, ast.Attribute | ast.Subscript | ast.Call):
             place = place.func if isinstance(place, ast.Call) else place.value
-        if isinstance(place, ast.Name) and place.id in self.names:
+            of_class |= isinstance(place, ast.Attribute) and place.attr == "__class__"
+        root = place.id if isinstance(place, ast.Name) else ""
+        if root in self.names:
             yield f"it changes {ast.unparse(node)[:60]}, which is not its own"
         elif isinstance(node, ast.Attribute) and is_dunder(node.attr):
             yield f"it changes .{node.attr} of an object"
-        elif isinstance(place, ast.Name) and place.id == "type":
+        elif of_class or root == "type" or root in self.classes:
             yield f"it changes {ast.unparse(node)[:60]}, a class"
 
 
@@ -223,7 +197,7 @@ def _is_refused(whole: str, part: str) -> bool:
     if whole.partition(".")[0] == "nanolm":
         return part in rules.REFUSED_ANYWHERE
     is_private = part.startswith("_") and part not in rules.ALLOWED_PRIVATE
-    return is_private or (part in rules.REFUSED_PARTS and f"{whole}.{part}" != "re.compile")
+    return is_private or (part in rules.REFUSED_PARTS and f"{whole}.{part}" not in rules.ALLOWED_PARTS)
 
 
 def _sets_a_frozen(node: ast.Attribute) -> bool:

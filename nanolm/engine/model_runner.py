@@ -65,9 +65,12 @@ class ModelRunner:
         return ModelDrafts(draft, *size, self.control, max_tokens, self.forward_segments, self.clock)
 
     def plan(self, running: Sequence[Request], max_tokens: int) -> None:
-        """Let each request that decodes have a draft in the next pass, as many tokens as fit beside the others."""
+        """Let each request that decodes have a draft in the next pass, as many tokens as fit beside the others.
+
+        But for one with followers: they begin where its own last row is, and what it drafts is not theirs.
+        """
         decoding = [request for request in running if request.is_decoding]
-        self.drafts.plan(decoding, max_tokens - len(decoding))
+        self.drafts.plan([request for request in decoding if not request.followers], max_tokens - len(decoding))
 
     def copy_blocks(self, copies: list[tuple[int, int]]) -> None:
         """Copy blocks, (from, to), of the cache and of what the draft keeps."""
@@ -114,7 +117,7 @@ class ModelRunner:
                 choice.outcomes.append(Outcome(request, n, []))
             else:
                 choice.add(request, n, logits[stop - request.n_drafted_in(n) - 1 : stop])
-                for follower in request.followers:  # nothing is drafted for these yet
+                for follower in request.followers:  # nothing is drafted before these have their own text
                     choice.add(follower, n, logits[stop - 1 : stop])
             start = stop
         return choice.made()

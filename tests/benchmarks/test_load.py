@@ -27,7 +27,7 @@ def test_fill_pool_leaves_no_block_free_and_each_evictable(model):
 
 
 def test_drafts_are_raced_with_none(model):
-    table = load.drafts(model, model, load.SAMPLED, n=2, rounds=1)
+    table = load.drafts(model, model, load.SAMPLED, n=2, at_a_time=1, rounds=1)
     assert list(table) == ["no draft", "draft model", "prompt look-up"] and min(table.values()) > 0
 
 

@@ -65,9 +65,12 @@ def test_told_to_stop_before_it_serves_it_ends(tmp_path, name):
     with subprocess.Popen(
         [sys.executable, "-c", slow, "serve", "--port", "0"], stderr=subprocess.PIPE, text=True, encoding="utf-8"
     ) as started:
-        assert started.stderr.readline() == "loading\n"
-        started.send_signal(getattr(signal, name))
-        _, said = started.communicate(timeout=PATIENCE_SECONDS)
+        try:
+            assert started.stderr.readline() == "loading\n"
+            started.send_signal(getattr(signal, name))
+            _, said = started.communicate(timeout=PATIENCE_SECONDS)
+        finally:
+            started.kill()  # or one that went on would be waited for without end
     assert started.returncode != 0 and "is served at" not in said
 
 

@@ -19,6 +19,13 @@ def test_a_hundred_loads_of_all_kinds(tens):
     assert_served(range(10 * tens, 10 * tens + 10))
 
 
+# Found in the two thousand: a group's first request decodes the prompt's last token, with a draft, before the others
+# have theirs.
+@pytest.mark.parametrize("number", [273, 285, 561, 631, 1653, 1711, 1726, 1831, 1850, 1912, 1944])
+def test_a_load_that_has_failed_once_does_not_again(number):
+    assert_served([number])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("hundreds", range(1, 20))
 def test_two_thousand_loads_of_all_kinds(hundreds):

@@ -8,7 +8,7 @@ from nanolm.engine import Engine
 from nanolm.sampling import Rng, SamplingParams
 
 MODEL = tiny_model()
-SAMPLED = SamplingParams(1.0, end_tokens=())
+SAMPLED, GREEDY = SamplingParams(1.0, end_tokens=()), SamplingParams(0.0, end_tokens=())
 PROMPT = [7, 7, 4, 1, 5, 5, 2, 0, 9]  # 9 tokens: two blocks of 4, and one
 
 
@@ -47,6 +47,23 @@ def test_the_answers_of_a_group_run_their_prompt_once(prefix_cache, draft, max_t
     assert [texts[i] for i in ids] == [alone(seed) for seed in range(4)]
     assert set(ends.values()) == {"length"}
     assert n_prefilled(engine) == 9, "9 tokens of prompt, four times wanted and once run"
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["fast", "plain"])
+@pytest.mark.parametrize("seeds", [[0, 1, 2], None], ids=["seeds", "no seeds"])
+@pytest.mark.parametrize("draft", [tiny_model(1), MODEL, "prompt-lookup"], ids=["another", "itself", "look-up"])
+@pytest.mark.parametrize("max_tokens_per_step", range(1, 11))
+def test_a_group_of_any_chunks_is_not_drafted_for_before_each_has_its_first_token(
+    max_tokens_per_step, draft, seeds, plain
+):
+    """Where a chunk ends before the prompt's last token, the first of a group decodes, and the others wait on it."""
+    options = {"plain": plain, "adaptive": False, "max_tokens_per_step": max_tokens_per_step}
+    engine = engine_of(prefix_cache=False, draft=draft, **options)
+    repeating = [7, 7, 4, 1, 7, 7, 4, 1, 7]
+    ids = engine.add_group(repeating, 6, GREEDY if seeds is None else SAMPLED, seeds=seeds or [None] * 3)
+    texts, _ = run(engine)
+    greedy = MODEL.generate([repeating], 6, GREEDY)[0]
+    assert [texts[i] for i in ids] == ([greedy] * 3 if seeds is None else [alone(s, prompt=repeating) for s in seeds])
 
 
 def test_a_group_holds_its_prompt_once():

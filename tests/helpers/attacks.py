@@ -122,17 +122,19 @@ ONLY_SCREENED = {
     "the same by a call of type": answer(
         "Yes = type('Yes', (), {'_' + '_eq_' + '_': lambda *a: True})", "return Yes()"
     ),
-    "a mode over all of torch": answer("from torch.overrides import TorchFunctionMode"),
+    "a mode over all of torch": answer(
+        "from torch.overrides import TorchFunctionMode\nclass Mode(TorchFunctionMode):\n    pass"
+    ),
     "another function's closure": answer("cells = check.__closure__ if 'check' in globals() else None"),
     "names by their text": answer("theirs = getattr(torch, 'all' + 'close')"),
     "a module inside another": answer("files = torch.os.listdir('.')"),
-    "the same, imported": answer("from random import _os as files"),
+    "the same, imported": answer("from random import _os as files\nfiles.listdir('.')"),
     "what formatting leads to": answer("text = '{0.__globals__}'.format(answer)"),
     "attrgetter": answer("from operator import attrgetter\nspace = attrgetter('_' + '_globals_' + '_')"),
     "a hook of IPython": answer("get_ipython().events.register('pre_run_cell', print)"),
-    "numbers out of memory": answer("from ctypes import string_at"),
-    "a thread": answer("from threading import Thread"),
-    "an object of a pickle": answer("import pickle"),
+    "numbers out of memory": answer("from ctypes import string_at\nstring_at(id(1), 1)"),
+    "a thread": answer("from threading import Thread\nThread(target=print).start()"),
+    "an object of a pickle": answer("import pickle\npickle.loads(b'N.')"),
     "another student's names": answer("import conftest, impl, pytest"),
     "a class of the engine changed": answer("from nanolm.sampling import Rng\nRng.bernoulli = lambda *a: True"),
     "the course's tool": answer("from course.grading.runner import run_exercises"),

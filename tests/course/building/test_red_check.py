@@ -35,13 +35,18 @@ SMALLER = {
         ", 40, unending[1.0], ": ", 8, unending[1.0], ",
         "Rng(0), 5_000": "Rng(0), 500",
     },
-    "week06_1_batching": {"poisson(share * at_best, 32, ": "poisson(share * at_best, 6, "},
+    "week06_1_batching": {
+        "poisson(share * at_best, 32, ": "poisson(share * at_best, 6, ",
+        "served = trace[:24]": "served = trace[:6]",
+    },
     "week06_2_paging": {"[24, 32, 40, 48, 64, 96, all_blocks]": "[24, 48, all_blocks]"},
     "week08_mixture_of_experts": {"steps=300": "steps=30"},
     "week09_smaller_cache": {
         "[8, 16, 32, 64, 128, 512]": "[16, 512]",
         "[8, 16, 32, 128]": "[16, 128]",
         "prompt, 300, Rng(3)": "prompt, 50, Rng(3)",
+        "rows_of(found, 4, 1024)": "rows_of(found, 2, 1024)",
+        'encoding="utf-8"))[::4]': 'encoding="utf-8"))[::40]',
     },
     "week10_price_of_a_token": {
         "n_requests=300_000": "n_requests=3_000",

@@ -78,7 +78,7 @@ def test_of_two_methods_the_one_that_is_written_earns_its_part_in_the_words_of_c
         ({}, "missing"),
         ({RATE.file: "x = 1\n"}, "missing"),
         ({RATE.file: "def acceptance_rate(:\n"}, "unreadable"),
-        ({RATE.file: BEGIN + "    import os\n"}, "suspicious"),
+        ({RATE.file: BEGIN + "    import os\n    return os.name\n"}, "suspicious"),
         ({RATE.file: BEGIN + "    raise NotImplementedError\n"}, "unwritten"),
     ],
 )
@@ -187,3 +187,12 @@ def test_a_server_in_a_box_outlives_the_thread_that_asked_it_first(sandboxed):
         with pytest.raises(Lost, match="time"):  # it says nothing, and has not ended
             server.receive(seconds=1)
         assert judge.grade(text, [RATE], SEED)[0].state == "passed" and judge._seats[0]._worker is server
+
+
+@pytest.mark.parametrize("judge", ["plain", "sandboxed"])
+def test_libraries_find_a_folder_for_what_is_temporary(judge, request):
+    """torch makes one where an answer is the first to need its compiler's modules; the server's own is closed to it."""
+    write = "    with tempfile.TemporaryFile('w') as file:\n        file.write('x')\n"
+    text = f"import tempfile\n\n{BEGIN}{write}    return torch.minimum(target_probs, draft_probs).sum(dim=-1)\n"
+    (mark,) = request.getfixturevalue(judge).grade({RATE.file: text}, [RATE], SEED, screened=False)
+    assert mark.state == "passed", mark.feedback

@@ -53,3 +53,10 @@ def test_the_reference_is_gone_for_the_length_of_a_with_and_then_back():
     with gone(["acceptance_rate"]), pytest.raises(RuntimeError, match="write it here"):
         acceptance_rate(one, one)
     assert acceptance_rate(one, one) == 1 and broken(seal) == []
+
+
+def test_what_torch_replaces_by_itself_is_no_finding(monkeypatch):
+    """With `torch._dynamo`, which some functions import when they are first called: 2 s, so it is not done here."""
+    seal = sealed()
+    monkeypatch.setattr(torch, "manual_seed", lambda seed: None)
+    assert broken(seal) == []

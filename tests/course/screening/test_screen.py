@@ -61,6 +61,16 @@ def test_right_answers_in_other_styles_are_above_suspicion(exercise, right, tmp_
         "for name, x in (('n', 1), ('m', 2)):\n    setattr(self.counts, name, x)",
         "return dict(**vars(self.work))",
         "from course import NotYetWritten, check, needs",
+        "import sys\nprint(target_probs, file=sys.stderr)",
+        "from tqdm.auto import tqdm\nfor _ in tqdm(range(3)):\n    pass",
+        "from IPython.display import display\ndisplay(target_probs)",
+        "from pprint import pprint\npprint(target_probs)",
+        "torch.testing.assert_close(target_probs, draft_probs)",
+        "import numpy as np\nnp.testing.assert_allclose(target_probs, draft_probs)",
+        "torch.set_num_threads(1)",
+        "kind = type(self)\nkind.made = 1",  # of a class of the answer's own
+        "nn = torch.nn\nassert hasattr(torch, 'float16')",
+        "return sorted([target_probs], key=type)",
     ],
 )
 def test_what_answers_do_is_no_finding(body):
@@ -70,9 +80,9 @@ def test_what_answers_do_is_no_finding(body):
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ("import os", "`import os`"),
-        ("from os import path", "`from os import path`"),
-        ("import torch.utils.cpp_extension as x", "cpp_extension"),
+        ("import os\nos.getcwd()", "`import os`"),
+        ("from os import path\nprint(path)", "`from os import path`"),
+        ("import torch.utils.cpp_extension as x\nx.load", "cpp_extension"),
         ("eval('1')", "it uses eval"),
         ("f = open", "it uses open"),
         ("return target_probs.__class__.__bases__", ".__bases__"),
@@ -81,7 +91,7 @@ def test_what_answers_do_is_no_finding(body):
         ("return torch._C", "torch._C"),
         ("return torch.load('x')", "torch.load"),
         ("import numpy\nreturn numpy.ctypeslib", "numpy.ctypeslib"),
-        ("from torch import os", "`from torch import os`"),
+        ("from torch import os\nos.getcwd()", "`from torch import os`"),
         ("import random\nreturn random._os.listdir('.')", "random._os"),
         ("torch.allclose = print", "it changes torch.allclose"),
         ("torch.Tensor.item = print", "it changes torch.Tensor.item"),
@@ -99,15 +109,15 @@ def test_what_answers_do_is_no_finding(body):
         ("object.__setattr__(target_probs, 'x', 1)", "by __setattr__"),
         ("'{0.__class__}'.format(1)", "has a hidden name of Python in it"),
         ("from course.grading import runner", "no need of grading"),
-        ("from dataclasses import make_dataclass", "make_dataclass"),
-        ("from typing import get_type_hints", "get_type_hints"),
-        ("from operator import attrgetter", "attrgetter"),
+        ("from dataclasses import make_dataclass\nmake_dataclass('A', [])", "make_dataclass"),
+        ("from typing import get_type_hints\nget_type_hints(acceptance_rate)", "get_type_hints"),
+        ("from operator import attrgetter\nattrgetter('x')", "attrgetter"),
         ("for name in ('__class__',):\n    getattr(self, name)", "a name that cannot be read here"),
         ("for name in texts:\n    setattr(self, name, 1)", "it uses setattr"),
         ("for name in ('sum',):\n    setattr(torch, name, print)", "it uses setattr"),
         ("return dict(**vars(torch))", "it uses vars"),
         ("from os import *", "`import os`"),
-        ("import torch.utils.data", "utils"),
+        ("import torch.utils.data\ntorch.utils.data", "utils"),
         ("t = torch\nreturn t.load('x')", "torch.load"),
         ("import nanolm.speculative.acceptance as module\nt = module.torch\nreturn t.os", ".os"),
         ("import enum\nreturn enum.bltns.eval('1')", "enum.bltns"),
@@ -117,6 +127,18 @@ def test_what_answers_do_is_no_finding(body):
         ("import nanolm.speculative.acceptance as module\nreturn module.torch.load('x')", "torch.load"),
         ("return target_probs.os", "it uses .os"),
         ("class Yes:\n    def __contains__(self, x):\n        return True", "defines __contains__"),
+        ("import conftest", "`import conftest`"),
+        ("from course.grading.runner import run_exercises", "no need of grading"),
+        ("read = getattr\nread(torch, 'all' + 'close')", "it hands on getattr"),
+        ("list(map(getattr, [torch.nn], ['functional']))", "it hands on getattr"),
+        ("make = type\nmake('Yes', (), {})", "it hands on type"),
+        ("import math\nheld = [math]\nheld[0].isclose = print", "it hands on math"),
+        ("def other(t=torch):\n    t.allclose = print\nother()", "it hands on torch"),
+        ("target_probs.__class__.sum = print", "it changes target_probs.__class__.sum, a class"),
+        ("kind = type(target_probs)\nkind.sum = print", "it changes kind.sum, a class"),
+        ("kind = target_probs.__class__\nkind.sum = print", "it changes kind.sum, a class"),
+        ("import tqdm\ntqdm.os.getcwd()", "tqdm.os"),
+        ("import numpy as np\nnp.testing.measure('1')", "numpy.testing.measure"),
     ],
 )
 def test_what_no_answer_needs_is_a_finding_with_its_line(body, says):
@@ -134,8 +156,15 @@ def test_code_that_no_test_of_the_exercise_reaches_is_not_its_business():
 @pytest.mark.parametrize(
     "code",
     [
-        "import os",
+        "import os\nos.getcwd()",
         "@print(eval)\ndef other():\n    pass",
+        "def other(x: open('x')):\n    pass",
+        "def other(*, x: open('x') = 0):\n    pass",
+        "def other(*x: open('x')):\n    pass",
+        "def other() -> open('x'):\n    pass",
+        "class Other:\n    def other(self, x=open('x')):\n        pass",
+        "class Other:\n    @open\n    def other(self):\n        pass",
+        "class Other:\n    class Inner:\n        def other(self, x: open('x')):\n            pass",
         "def other(x=open('x')):\n    pass",
         "class Other:\n    x = eval('1')",
         "if True:\n    def other():\n        pass\n    eval('1')",
@@ -146,14 +175,53 @@ def test_what_runs_at_the_import_is_every_exercise_s_business(code):
     assert findings(BEGIN + code + "\n\n\n" + FUNCTION + "    return None\n")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("import os", "import matplotlib.pyplot as plt", "from pathlib import Path", "import pdb, gc, json"),
+        *("import pandas as pd", "from scipy.stats import entropy", "from torch.utils.data import DataLoader"),
+    ],
+)
+def test_an_import_that_nothing_uses_is_left_lying(line):
+    """As plots, debuggers and other weeks leave them in a notebook; what is imported does not run an answer's code."""
+    assert findings(line + "\n" + BEGIN + FUNCTION + "    return None\n") == []
+    assert findings_in(line) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        ("import no_such_library as plt", ""),
+        ("from no_such_library import (\n    one,\n    two,\n)", "\n\n\n"),
+        ("import no_such_library; x = 1", None),  # a line of two statements stays
+        ("import statistics", None),  # of what answers may use, and an answer's other weeks do
+        ("from no_such_library import *", None),
+    ],
+)
+def test_an_import_that_is_left_lying_is_not_run_where_the_library_is_not_installed(line, left):
+    rest = "\n" + BEGIN + FUNCTION + "    return None\n"
+    answer = answer_to(RATE, {RATE.file: line + rest})
+    assert answer.files == {RATE.file: (line if left is None else left) + rest}
+
+
+def test_an_import_that_is_used_is_run():
+    text = "import no_such_library as x\n" + BEGIN + FUNCTION + "    return x.answer()\n"
+    assert answer_to(RATE, {RATE.file: text}).files == {RATE.file: text}
+
+
 def test_a_helper_is_read_and_a_helper_s_helper():
-    text = BEGIN + "def one():\n    return two()\n\n\ndef two():\n    import os\n\n\n" + FUNCTION + "    return one()\n"
+    text = (
+        BEGIN
+        + "def one():\n    return two()\n\n\ndef two():\n    import os; os.getcwd()\n\n\n"
+        + FUNCTION
+        + "    return one()\n"
+    )
     assert findings(text) == [f"{RATE.file}, line 9: `import os`: an answer has no need of os"]
 
 
 def test_a_file_that_the_answer_imports_is_read_with_it():
     text = "from ..sampling.mine import helper\n\n\n" + FUNCTION + "    return helper()\n"
-    found = findings(text, sampling__mine="import os\n\n\ndef helper():\n    return None\n")
+    found = findings(text, sampling__mine="import os\n\n\ndef helper():\n    return os.name\n")
     assert found == ["sampling/mine.py, line 1: `import os`: an answer has no need of os"]
 
 
