@@ -1,6 +1,7 @@
 """The command `course`."""
 
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,7 +18,7 @@ from .commands.instructor import app as instructor
 from .commands.student import app as student
 from .errors import CourseError
 from .folder import require_folder
-from .paths import IS_INSTALLED
+from .paths import ROOT
 
 
 class _App(typer.Typer):
@@ -36,13 +37,32 @@ app = _App(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Build, check and follow the course.",
 )
-for part in (student, capstone, instructor, audit, grade, bundles):
+_PARTS = (student, capstone, instructor, audit, grade, bundles)
+for part in _PARTS:
     app.add_typer(part)
 
 
 _ANYWHERE = ("start", "doctor")  # what an installed course does without a folder
 # They read the sources of lessons, or the mistakes planted to test the grader.
 _OF_THE_REPOSITORY = ("build", "check-build", "adopt", "audit", "release", "gradescope", "grade", "book")
+_FOR_INSTRUCTORS = (*_OF_THE_REPOSITORY, "similar", "leaderboard")
+
+
+def has_lessons(root: Path = ROOT) -> bool:
+    """Return whether the lessons' sources are here: they are in a clone, not in a release or an installed course."""
+    return (root / "solutions").is_dir()
+
+
+def _hide_instructors_commands() -> None:
+    """A student's list of commands is as long as what a student does."""
+    for part in _PARTS:
+        for command in part.registered_commands:
+            name = command.name or getattr(command.callback, "__name__", "")
+            command.hidden = command.hidden or name.replace("_", "-") in _FOR_INSTRUCTORS
+
+
+if not has_lessons():
+    _hide_instructors_commands()
 
 
 @app.callback()
@@ -51,7 +71,7 @@ def course(context: typer.Context, version: Annotated[bool, version_option("cour
     command = context.invoked_subcommand
     if {"-h", "--help"} & set(sys.argv):
         return
-    if IS_INSTALLED and command in _OF_THE_REPOSITORY:
+    if command in _OF_THE_REPOSITORY and not has_lessons():
         raise CourseError(f"course {command} needs what only the repository has: run it in a clone")
     if command not in _ANYWHERE:
         require_folder()

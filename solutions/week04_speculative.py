@@ -662,7 +662,7 @@ print(f"target pass {fastest['target'] * 1e3:.2f} ms, draft pass {fastest['draft
 #
 # $$\text{speed-up} = \frac{E[\text{tokens per round}]}{v + \gamma c}$$
 #
-# Take v from the first measurement, and write both down before you go on. The measuring cell takes about half a minute.
+# Take v from the first measurement, and write both down before you go on. The measuring cell takes less than a minute.
 
 # %%
 my_best_gamma, my_speedup = 0, 1.0  # change both
@@ -689,7 +689,7 @@ def write_speculatively(t, gamma):
 measured, tokens_per_pass, seconds_of = {}, {}, {}
 for t in tqdm(unending, desc="temperatures", leave=False):
     runs = {"γ 0": lambda t=t: write_plain(t)} | {f"γ {g}": lambda t=t, g=g: write_speculatively(t, g) for g in tried}
-    seconds_of[t] = take_turns(runs, repeats=2)
+    seconds_of[t] = take_turns(runs, repeats=3)
     measured[t] = {g: ratio(seconds_of[t], "γ 0", f"γ {g}").middle for g in tried}
     tokens_per_pass[t] = {
         g: sum(s.new_tokens for s in counts[t, g]) / sum(s.target_forwards for s in counts[t, g]) for g in tried
@@ -748,9 +748,9 @@ figures.show(
 # averaged here over *places of the text*, and an easy round writes more places than a hard one, so it counts more. Then
 # the formula is too high. Exercise 4.13 asks for the size of that.
 #
-# On the right each dot carries the scatter of its neighbour on the left, and the noise of the machine. Drawing and
-# comparing in Python takes time that the formula does not know, which pulls all dots down. How far they are from their
-# lines, the last printed lines say.
+# On the right each dot carries the scatter of its neighbour on the left. Drawing and comparing in Python takes time that
+# the formula does not know, which pulls dots down. And other work on the machine pulls them either way: c and v are of
+# fastest passes, the dots of whole texts. How far they are from their lines, the last printed lines say.
 #
 # Note where α differs: a worked problem is nearly certain once it has begun, so even a small draft proposes well; free
 # text is not. Code, boilerplate and quotations accept well in large models for the same reason.
@@ -1183,7 +1183,7 @@ else:
 # ## The same on a real model
 #
 # SmolLM2-135M answers two requests greedily, plainly and with prompt look-up: one for free text, one to repeat what it
-# has read. **Predict:** tokens per pass for each. The cell takes half a minute to a minute, and is left out where the
+# has read. **Predict:** tokens per pass for each. The cell takes about a minute, and is left out where the
 # model is not installed.
 
 # %%
@@ -1212,7 +1212,7 @@ if real:
             lookup = PromptLookupDraft(its_tokenizer.vocab_size)
             seen.append(speculative_generate(session, lookup, start, 24, 4, Rng(0))[1])
 
-        times = take_turns({"plain decoding": write_alone, "look-up": write_with_lookup}, repeats=2)
+        times = take_turns({"plain decoding": write_alone, "look-up": write_with_lookup}, repeats=3)
         print(f"{name}: {seen[-1].tokens_per_target_forward:.2f} tokens a pass, ", end="")
         print(f"kept {seen[-1].accepted} of {seen[-1].drafted}; {which_is_faster(times, 'look-up', 'plain decoding')}")
 

@@ -70,7 +70,7 @@ from tqdm.auto import tqdm
 
 from course.lab import figures
 from course.lab.timing import take_turns
-from course.lab.verdicts import ratio, which_is_faster
+from course.lab.verdicts import ratio, surely_largest, which_is_faster
 from course.paths import ROOT
 from nanolm import load
 from nanolm.config import ModelConfig
@@ -913,8 +913,12 @@ by_kind = {
 }
 for name, shares in by_kind.items():
     print(f"{name:8} " + ", ".join(f"{kind} {share:.0%}" for kind, share in zip(KINDS, shares, strict=True)))
-losses = {kind: float32 - few for kind, float32, few in zip(KINDS, by_kind["float32"], by_kind["3 bits"], strict=True)}
-print(f"at 3 bits most is lost in {max(losses, key=losses.get)}, least in {min(losses, key=losses.get)}\n")
+lost_of = {kind: (exact["right"] - scores[3, None]["right"])[[p.kind == kind for p in problems]] for kind in KINDS}
+losses = {kind: each.mean().item() for kind, each in lost_of.items()}
+errors = {kind: each.std().item() / len(each) ** 0.5 for kind, each in lost_of.items()}
+print("lost at 3 bits: " + ", ".join(f"{kind} {losses[kind]:.0%} ±{errors[kind]:.0%}" for kind in KINDS))
+gains = {kind: -loss for kind, loss in losses.items()}
+print(f"most is lost in: {surely_largest(losses, errors)}; least in: {surely_largest(gains, errors)}\n")
 broken = with_weights(plain(3))
 lost = [i for i in range(len(problems)) if exact["right"][i] and not scores[3, None]["right"][i]]
 for i in lost[:: max(1, len(lost) // 4)][:4]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..grading.assembly import YOURS
+from .suspects import Suspects
 
 # Texts may differ at near ties, where an answer takes its sums in another order; so many must be equal.
 EQUAL_SHARE = 0.9
@@ -22,6 +23,7 @@ class Check:
         plan: (what, the student's value, the reference's).
         hashes: of the texts written alone, one each.
         n_leaked: blocks of the tight cache that were not given back when all had ended.
+        suspects: where a text differs, what the tests of the student's exercises say; None: they were not run.
     """
 
     equal: dict[str, tuple[int, int]]
@@ -29,6 +31,7 @@ class Check:
     plan: list[tuple[str, str, str]]
     hashes: list[str]
     n_leaked: int
+    suspects: Suspects | None = None
 
     @classmethod
     def of(cls, mine: dict[str, Any], reference: dict[str, Any]) -> "Check":
@@ -53,6 +56,11 @@ class Check:
         return not self.wrong
 
     @property
+    def is_exact(self) -> bool:
+        """Whether every single text is what it must be, and every block was given back."""
+        return not self.n_leaked and all(n == of for n, of in self.equal.values())
+
+    @property
     def wrong(self) -> str:
         """The first way of writing that went wrong; empty if none did."""
         few = (name for name, (n, of) in self.equal.items() if n < EQUAL_SHARE * of)
@@ -69,13 +77,18 @@ class Check:
         return [part for part in self.working_parts if part["whose"] == YOURS]
 
     @property
+    def exercises_in_texts(self) -> set[str]:
+        """The numbers of the student's exercises that had work in writing the texts, and not in the plan alone."""
+        return {part["number"] for part in self.own_parts if any(part["calls"][place] for place in self.equal)}
+
+    @property
     def idle_exercises(self) -> set[str]:
         """The numbers of the student's exercises of which nothing had any work."""
         mine = {part["number"] for part in self.parts if part["whose"] == YOURS}
         return mine - {part["number"] for part in self.working_parts}
 
     @property
-    def suspects(self) -> list[str]:
+    def where_it_went_wrong(self) -> list[str]:
         """The exercises whose parts ran where it first went wrong, those that ran nowhere before if there are any."""
         order = list(self.equal)
         right_before = order[: order.index(self.wrong)] if self.wrong else []
@@ -95,12 +108,18 @@ class Check:
         if not self.is_right:
             ways = {"alone": "even alone", "tight": "together in a tight cache", "chosen": "with your choices"}
             words += f" A part is wrong {ways[self.wrong]}, so the speed counts for nothing."
-            if self.suspects:
-                words += f" Look first at {', '.join(self.suspects)}."
-            return f"{words} `course status` runs the tests of each."
-        if sum(n for n, _ in self.equal.values()) < sum(of for _, of in self.equal.values()):
-            words += " One that differs is a near tie, or a part that is wrong now and then."
+            return f"{words} {self._whom_to_look_at()}"
+        if not self.is_exact:
+            failing = self.suspects.in_words() if self.suspects is not None and self.suspects.failing else ""
+            words += f" {failing or 'One that differs is a near tie, or a part that is wrong now and then.'}"
         return f"{words} Rules that change no text, such as whose turn it is, are checked by `course status` alone."
+
+    def _whom_to_look_at(self) -> str:
+        if self.suspects is not None and self.suspects.failing:
+            return self.suspects.in_words()
+        words = self.suspects.in_words() if self.suspects is not None else "`course status` runs the tests of each."
+        there = ", ".join(self.where_it_went_wrong)
+        return f"{words} What ran where it went wrong, and nowhere before: {there}." if there else words
 
 
 def by_number(number: str) -> list[int]:

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -13,9 +13,22 @@ from ..paths import ROOT
 from .goals import Given, Goals, given
 from .machine import Machine
 from .settings import Choices, Load, as_fields
+from .suspects import suspects
 from .verdict import Check, Verdict
 
 Tell = Callable[[str], None]
+
+
+class EngineError(CourseError):
+    """The engine with a student's parts broke, or took too long.
+
+    Attributes:
+        ran: the numbers of the student's exercises that had done any work by then; None where that is not known.
+    """
+
+    def __init__(self, message: str, ran: Sequence[str] | None = None) -> None:
+        super().__init__(message)
+        self.ran = ran
 
 
 def setting(load: Load, asked: Goals, again: bool = False, seconds: float = 300, tell: Tell = lambda _: None) -> Given:
@@ -57,8 +70,23 @@ def capstone(
     """
     tell("writing the texts alone, with the reference")
     reference = checked(REFERENCE, at, choices, seconds, together=False)
+    try:
+        return _compared(impl, at, choices, rounds, seconds, tell, reference)
+    except EngineError as error:
+        if impl == REFERENCE:
+            raise
+        tell("it broke: running the tests of your exercises")
+        raise CourseError(f"{error}. {suspects(impl, error.ran).in_words()}") from error
+
+
+def _compared(
+    impl: str, at: Given, choices: Choices, rounds: int, seconds: float, tell: Tell, reference: dict[str, Any]
+) -> Verdict:
     tell("writing the texts alone, in a tight cache and as chosen, with your parts")
     check = Check.of(checked(impl, at, choices, seconds), reference)
+    if impl != REFERENCE and check.exercises_in_texts and not check.is_exact:
+        tell("a text differs: running the tests of your exercises")
+        check = replace(check, suspects=suspects(impl, check.exercises_in_texts))
     names = [REFERENCE, impl] if check.own_parts else [REFERENCE]
     served: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     for number in range(rounds):
@@ -82,10 +110,9 @@ def work(task: str, impl: str, load: Load, choices: Choices, seconds: float, **o
     """Have a worker do a task; return what it found.
 
     Raises:
-        CourseError: it failed, or was not done after so many seconds.
+        EngineError: it failed, or was not done after so many seconds.
     """
     asked = {"task": task, "impl": impl, "load": as_fields(load), "choices": as_fields(choices), **options}
-    advice = "" if impl == REFERENCE else "; `course status` says which parts fail their tests"
     try:
         done = subprocess.run(
             [sys.executable, "-m", "course.capstone.worker"],
@@ -97,14 +124,14 @@ def work(task: str, impl: str, load: Load, choices: Choices, seconds: float, **o
             cwd=ROOT,
         )
     except subprocess.TimeoutExpired:
-        raise CourseError(
-            f"the engine from {impl} was not done after {seconds:g} seconds: an endless loop, or far too slow{advice}"
+        raise EngineError(
+            f"the engine from {impl} was not done after {seconds:g} seconds: an endless loop, or far too slow"
         ) from None
     try:
         result = json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
-        raise CourseError(f"the engine from {impl} ended without a result: {done.stderr.strip()[-500:]}") from None
+        raise EngineError(f"the engine from {impl} ended without a result: {done.stderr.strip()[-500:]}") from None
     if "error" in result:
         where = f" ({result['where']})" if result["where"] else ""
-        raise CourseError(f"the engine from {impl} broke: {result['error']}{where}{advice}")
+        raise EngineError(f"the engine from {impl} broke: {result['error']}{where}", result["ran"])
     return result

@@ -19,7 +19,7 @@ from nanolm.checkpoint import load as load_model
 
 from ..errors import CourseError
 from ..grading.assembly import REFERENCE as REFERENCES
-from ..grading.assembly import Part, assembled
+from ..grading.assembly import YOURS, Part, assembled
 from ..grading.implementation import REFERENCE, chosen
 from ..paths import ROOT
 from ..registry import registry
@@ -33,18 +33,25 @@ from .settings import Choices, Load
 from .tight import expected, tight
 
 
-def run(task: str, impl: str, load: dict[str, Any], choices: dict[str, Any], **options: Any) -> dict[str, Any]:
+def run(
+    task: str, impl: str, load: dict[str, Any], choices: dict[str, Any], ran: set[str] | None = None, **options: Any
+) -> dict[str, Any]:
     """Do one task with the parts of `impl` in the engine's place; return plain numbers, texts and words.
 
     Args:
         task: "machine", "check" or "serve".
         impl: whose parts.
         load, choices: the fields of a Load and of Choices.
+        ran: gets the numbers of the student's exercises that did any work, if the task breaks, too.
         options: what the task takes besides.
     """
     torch.set_num_threads(load["threads"])
     with assembled(chosen(impl), registry()) as parts:
-        return _TASKS[task](parts, impl, Load(**load), Choices(**choices), **options)
+        try:
+            return _TASKS[task](parts, impl, Load(**load), Choices(**choices), **options)
+        finally:
+            if ran is not None and impl != REFERENCE:
+                ran |= {part.exercise.number for part in parts if part.whose == YOURS and part.calls}
 
 
 def _machine(parts: list[Part], impl: str, load: Load, choices: Choices, again: bool) -> dict[str, Any]:
@@ -103,11 +110,12 @@ _TASKS: dict[str, Callable[..., dict[str, Any]]] = {"machine": _machine, "check"
 def main() -> None:
     """Run once; an error of the student's code becomes a result too, with the place where it happened."""
     options = json.loads(sys.stdin.read())
+    ran: set[str] = set()
     try:
         with contextlib.redirect_stdout(sys.stderr):  # a print in an answer must not end up in the JSON
-            result = run(**options)
+            result = run(ran=ran, **options)
     except Exception as error:
-        result = {"error": _in_words(error), "where": _where(error)}
+        result = {"error": _in_words(error), "where": _where(error), "ran": sorted(ran)}
     print(json.dumps(result))
 
 

@@ -188,7 +188,7 @@ def report(exercise: Exercise, failed: list[Outcome], total: int, left: Sequence
         alike = f" (and {len(sentences) - 1} more like it)" if len(sentences) > 1 else ""
         lines.append(f"- {sentences[0]}{alike}:\n{textwrap.indent(message, '  ')}")
     if len(tests_by_message) > _SHOWN:
-        lines.append(f"and {len(tests_by_message) - _SHOWN} other complaints; begin with the first")
+        lines.append(f"and {_count(len(tests_by_message) - _SHOWN, 'other complaint')}; begin with the first")
     return "\n\n".join(lines)
 
 

@@ -1,10 +1,12 @@
 """What a measurement allows to say: a sentence made of the figures themselves, which owns up where they say nothing."""
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 CANNOT_TELL = "cannot tell on this run"
+ROUNDS_TO_TELL = 3  # of two rounds both favour the same one by chance in every second run, of three in every fourth
 _TRIMMED = 5  # rounds from which on the smallest and the largest ratio do not count
 
 
@@ -25,8 +27,8 @@ class Ratio:
 
     @property
     def is_told(self) -> bool:
-        """Whether low and high lie on one side of 1, and there is more than one round."""
-        return self.n_rounds > 1 and (self.low > 1 or self.high < 1)
+        """Whether low and high lie on one side of 1, and there are rounds enough."""
+        return self.n_rounds >= ROUNDS_TO_TELL and (self.low > 1 or self.high < 1)
 
     def __str__(self) -> str:
         which = f"{self.n_rounds} rounds" if self.n_rounds < _TRIMMED else f"all but 2 of {self.n_rounds} rounds"
@@ -95,3 +97,21 @@ def largest(values: Mapping[str, float], least_lead: float = 1.05) -> str:
     lead = values[ordered[0]] / values[ordered[1]] if len(ordered) > 1 and values[ordered[1]] else float("inf")
     close = f"{CANNOT_TELL} ({' and '.join(ordered[:2])} are within {least_lead - 1:.0%})"
     return ordered[0] if lead >= least_lead else close
+
+
+def surely_largest(values: Mapping[str, float], errors: Mapping[str, float]) -> str:
+    """Return the name of the largest of some sampled values; that this run cannot tell it from those that may be.
+
+    Args:
+        values: two or more.
+        errors: the standard error of each. Within two of that of a difference chance explains the difference.
+
+    Raises:
+        ValueError: a value without an error.
+    """
+    missing = [name for name in values if name not in errors]
+    if missing:
+        raise ValueError(f"errors has none for {', '.join(missing)}; each value needs one")
+    first, *others = sorted(values, key=lambda name: values[name], reverse=True)
+    close = [name for name in others if values[first] - values[name] <= 2 * math.hypot(errors[first], errors[name])]
+    return f"{CANNOT_TELL} ({' or '.join([first, *close])})" if close else first

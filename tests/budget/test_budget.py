@@ -18,7 +18,7 @@ MQA = replace(LLAMA_3_8B, n_kv_heads=1)
 
 
 def check(got, expected, what="the result"):
-    assert got == expected, f"{what}: {got:,}, not {expected:,}"
+    assert got == expected, f"{what}: got {got:,}, expected {expected:,}"
 
 
 def check_is_whole(got, what):

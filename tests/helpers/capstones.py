@@ -7,6 +7,7 @@ from tiny_checkpoints import write_checkpoint
 
 from course.capstone.goals import Given, Goals, given
 from course.capstone.machine import Machine
+from course.capstone.run import EngineError
 from course.capstone.settings import Choices, Load
 from course.capstone.worker import run as run_task
 from nanolm.workload import Arrival, all_at_once, save_trace
@@ -34,7 +35,11 @@ def at(load: Load, asked: Goals = EASY, machine: Machine = MACHINE) -> Given:
 def work_here(task: str, impl: str, load: Load, choices: Choices, seconds: float, **options: Any) -> dict[str, Any]:
     """As `course.capstone.run.work`, without a process: what goes in and out is JSON all the same."""
     asked = json.loads(json.dumps({"load": vars(load), "choices": vars(choices), **options}))
-    return json.loads(json.dumps(run_task(task, impl, **asked)))
+    ran: set[str] = set()
+    try:
+        return json.loads(json.dumps(run_task(task, impl, ran=ran, **asked)))
+    except Exception as error:
+        raise EngineError(f"the engine broke: {type(error).__name__}: {error}", sorted(ran)) from error
 
 
 def served(seconds=1.0, ttft=0.1, tpot=0.01, requests=((0.1, 0.01, 10),) * 4, control=0.004) -> dict[str, Any]:

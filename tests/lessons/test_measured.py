@@ -1,9 +1,11 @@
 """What lessons print beside a comparison: figures of the same rounds, which must not contradict it."""
 
+import ast
 import re
 
 import pytest
 
+from course.lab.verdicts import ROUNDS_TO_TELL
 from course.paths import ROOT
 
 LESSONS = sorted((ROOT / "solutions").glob("week*.py"))
@@ -26,3 +28,31 @@ def test_no_lesson_prints_the_fastest_round_beside_a_comparison_by_all_of_them(l
 def test_a_rate_of_the_fastest_round_beside_a_comparison_is_found():
     cell = '\n# %%\nprint(f"{B * n / min(seconds):,.0f} tokens/s; {which_is_faster(rounds, name, other)}")\n'
     assert contradictions(cell) == ["{B * n / min(seconds):,.0f}"]
+
+
+_ROUNDS = ("take_turns", "side_by_side", "timed", "rounds_allowed", "rounds")
+
+
+def too_few_rounds(text: str) -> list[str]:
+    """The measurements of a lesson in too few rounds to say anything of them, as they are written."""
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and _name(node) in _ROUNDS]
+    return [ast.unparse(call) for call in calls if any(n < ROUNDS_TO_TELL for n in _constants(call))]
+
+
+def _name(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+def _constants(call: ast.Call) -> list[int]:
+    given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "repeats")]
+    return [each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, int)]
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+def test_every_measurement_of_a_lesson_has_rounds_enough_to_tell(lesson):
+    assert not too_few_rounds(lesson.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("call", ["take_turns(calls, 2)", "take_turns(calls, repeats=2)", "rounds_allowed(1)"])
+def test_a_measurement_in_too_few_rounds_is_found(call):
+    assert too_few_rounds(f"for _ in {call}:\n    pass") == [call]

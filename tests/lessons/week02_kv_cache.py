@@ -277,7 +277,7 @@ TABLE = [
     Given(
         "SmolLM2 has 30 layers with 3 key/value heads of 64. How many bytes does a token of its cache take in 16 bits?"
     ),
-    Given("do 12 tokens after a prompt of 32 take without a cache? (About 20 seconds;", TIME),
+    Given("do 12 tokens after a prompt of 32 take without a cache? (About 30 seconds;", TIME),
     Given("**The factor 2 forgotten.** Keys *and* values.", UNIT),
     # Back of the envelope
     Given("**1.** The 8B model of this lesson, 16 GB of weights, on 80 GB with nothing kept free."),

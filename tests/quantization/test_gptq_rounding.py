@@ -61,7 +61,9 @@ def test_output_error_is_taken_in_float64(impl):
     actual = impl.output_error(weights, approximation, inputs)
     expected = error_of(weights.double(), approximation.double(), inputs.double())
     assert actual == pytest.approx(expected, rel=1e-4), f"{actual}, not ‖X(W - Ŵ)ᵀ‖ / ‖XWᵀ‖ = {expected}"
-    assert actual == pytest.approx(expected, rel=1e-11), f"{actual!r}, not {expected!r}: take everything in float64"
+    assert actual == pytest.approx(expected, rel=1e-11), (
+        f"got {actual!r}, expected {expected!r}: take everything in float64"
+    )
 
 
 @pytest.mark.exercise("output_error")

@@ -56,7 +56,7 @@ def test_pack_nibbles_of_every_pair_of_codes(impl):
     packed = impl.pack_nibbles(pairs)
     assert packed.shape == (256, 1), f"shape {tuple(packed.shape)}: rows stay, their length is halved"
     for pair, byte in zip(pairs.tolist(), packed[:, 0].tolist(), strict=True):
-        assert [byte] == bytes_by_hand(pair, 4), f"{pair} becomes {byte}, not {bytes_by_hand(pair, 4)[0]}"
+        assert [byte] == bytes_by_hand(pair, 4), f"{pair}: got {byte}, expected {bytes_by_hand(pair, 4)[0]}"
 
 
 @pytest.mark.exercise("pack_nibbles")

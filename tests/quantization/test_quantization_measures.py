@@ -64,7 +64,9 @@ def test_quantization_error_is_taken_in_float64(impl, dtype):
     # 1 and 0.9921875 are exact in all types: 2^-7 / √3.
     weights, approximation = torch.ones(3, dtype=dtype), torch.tensor([1, 1, 1 - 2**-7], dtype=dtype)
     actual = impl.quantization_error(weights, approximation)
-    assert actual == pytest.approx(2**-7 / 3**0.5, rel=1e-12), f"{actual!r}, not {2**-7 / 3**0.5!r}: take it in float64"
+    assert actual == pytest.approx(2**-7 / 3**0.5, rel=1e-12), (
+        f"got {actual!r}, expected {2**-7 / 3**0.5!r}: take it in float64"
+    )
 
 
 @pytest.mark.exercise("quantization_error")
@@ -104,8 +106,8 @@ def test_bits_per_weight_adds_the_share_of_the_scale(impl, bits, group_size, exp
         "the bits of the code are shared too: only the scale is": (bits + 16) / group_size,
     }
     for mistake, result in mistakes.items():
-        assert actual == expected or actual != result, f"{actual}, not {expected}: {mistake}"
-    assert actual == pytest.approx(expected, abs=1e-12), f"{actual}, not {expected}"
+        assert actual == expected or actual != result, f"got {actual}, expected {expected}: {mistake}"
+    assert actual == pytest.approx(expected, abs=1e-12), f"got {actual}, expected {expected}"
 
 
 @pytest.mark.exercise("bits_per_weight")
@@ -113,7 +115,7 @@ def test_bits_per_weight_with_scales_of_other_sizes(impl):
     for scale_bits, expected in ((32, 5.0), (8, 4.25), (0, 4.0)):
         actual = impl.bits_per_weight(4, 32, scale_bits=scale_bits)
         assert actual != 4.5, f"4.5 with scales of {scale_bits} bits: those of 16 were counted, scale_bits is not used"
-        assert actual == pytest.approx(expected), f"{actual}, not {expected}, with scales of {scale_bits} bits"
+        assert actual == pytest.approx(expected), f"got {actual}, expected {expected}, with scales of {scale_bits} bits"
 
 
 @pytest.mark.exercise("bits_per_weight")

@@ -93,7 +93,7 @@ def test_quantize_equals_a_loop_in_plain_python(impl, bits, group_size):
         row = weights[index].tolist()
         by_hand = [codes_by_hand(row[start : start + size], bits) for start in range(0, 24, size)]
         expected = [code for group, _ in by_hand for code in group]
-        assert codes[index].tolist() == expected, f"row {index}: {codes[index].tolist()}, not {expected}"
+        assert codes[index].tolist() == expected, f"row {index}: got {codes[index].tolist()}, expected {expected}"
         assert close(scales[index], vector(*(scale for _, scale in by_hand))), f"row {index}: scales {scales[index]}"
 
 
@@ -250,7 +250,7 @@ def test_dequantize_gives_each_group_its_scale(impl):
     expected = torch.stack(
         [vector(1, 2, 3, 40, 50, 60), vector(100, 200, 300, 4000, 5000, 6000), vector(2, 4, 6, 12, 15, 18)]
     )
-    assert close(actual, expected), f"{actual.tolist()}, not {expected.tolist()}"
+    assert close(actual, expected), f"got {actual.tolist()}, expected {expected.tolist()}"
 
 
 @pytest.mark.exercise("dequantize")

@@ -38,8 +38,8 @@ def test_largest_code_is_two_to_the_bits_less_one_less_one(impl, bits, q):
         "only the sign costs a bit, not two": [2 ** (bits - 2), 2 ** (bits - 2) - 1],
     }
     for mistake, results in mistakes.items():
-        assert actual == q or actual not in results, f"{bits} bits: {actual}, not {q}: {mistake}"
-    assert actual == q, f"{bits} bits: {actual}, not {q}"
+        assert actual == q or actual not in results, f"{bits} bits: got {actual}, expected {q}: {mistake}"
+    assert actual == q, f"{bits} bits: got {actual}, expected {q}"
     assert isinstance(actual, Integral), f"{actual!r} is a {type(actual).__name__}: a code is a whole number, int"
 
 
@@ -77,7 +77,7 @@ def test_absmax_scales_of_four_bits(impl):
     # 1.27 / 7 = 0.18142857; 0.7 / 7 = 0.1.
     for row, scale in ((vector(0.5, -1.27, 0.02), 1.27 / 7), (vector(0.7, -0.23, 0.04, 0.38), 0.1)):
         actual = impl.absmax_scales(row, 4)
-        assert close(actual, vector(scale)), f"{row.tolist()}: {actual.tolist()}, not {scale:.4f}"
+        assert close(actual, vector(scale)), f"{row.tolist()}: got {actual.tolist()}, expected {scale:.4f}"
 
 
 @pytest.mark.exercise("absmax_scales")
@@ -87,6 +87,24 @@ def test_absmax_scales_of_a_row_of_zeros_is_one(impl):
     assert actual[0] != 0, "a row of zeros has scale 0: the division for its codes is 0 / 0, NaN; give it scale 1"
     assert actual[0] > 0.01, f"a row of zeros has scale {actual[0]:.1g}: a smallest scale is not asked for, but 1"
     assert close(actual, vector(1.0, 0.1)), f"{actual.tolist()}, not [1, 0.1]"
+
+
+@pytest.mark.exercise("absmax_scales")
+@pytest.mark.parametrize("size", [1e-6, 1e-12, 1e-25])
+def test_absmax_scales_of_tiny_weights_are_tiny(impl, size):
+    actual = impl.absmax_scales(vector(size, -size / 2), 8).item()
+    assert actual == pytest.approx(size / 127, rel=1e-6, abs=0), (
+        f"only a row of zeros is a case of its own: weights up to {size} have scale {size / 127:.3g}, not {actual:.3g}"
+    )
+
+
+@pytest.mark.exercise("absmax_scales")
+def test_absmax_scales_of_whole_numbers_reach_the_least_of_them(impl):
+    actual = impl.absmax_scales(torch.tensor([-128, 5], dtype=torch.int8), 8).item()
+    assert actual == pytest.approx(128 / 127, rel=1e-6), (
+        f"|-128| is 128, which int8 cannot hold: make floats of the weights before abs(); the scale is 128 / 127, not "
+        f"{actual:.4g}"
+    )
 
 
 @pytest.mark.exercise("absmax_scales")
@@ -105,7 +123,7 @@ def test_absmax_scales_of_sixteen_bit_weights_are_float32(impl, dtype):
     actual = impl.absmax_scales(vector(0.5, -1.25, 0.75).to(dtype), 8)
     assert actual.dtype == torch.float32, f"{dtype} weights have float32 scales, not {actual.dtype}"
     assert close(actual, torch.tensor([1.25 / 127]), 1e-9), (
-        f"{actual.item():.8f}, not {1.25 / 127:.8f}: divide in float32, 16 bits are too coarse"
+        f"got {actual.item():.8f}, expected {1.25 / 127:.8f}: divide in float32, 16 bits are too coarse"
     )
 
 
@@ -184,7 +202,7 @@ def test_round_to_codes_takes_scales_of_any_shape_that_fits(impl):
         with errors_mean(f"{why}, and must not be laid out anew", RuntimeError, IndexError, TypeError):
             actual = impl.round_to_codes(weights, scales, 8)
         expected = (weights.double() / scales.double()).round().flatten().tolist()
-        assert actual.flatten().tolist() == expected, f"{why}: {actual.tolist()}, not {expected}"
+        assert actual.flatten().tolist() == expected, f"{why}: got {actual.tolist()}, expected {expected}"
 
 
 @pytest.mark.exercise("round_to_codes")

@@ -115,7 +115,7 @@ def test_top_p_filter_equals_a_plain_loop(impl, weights, fortieths):
     probs, p = [w / sum(weights) for w in weights], fortieths / 40
     actual = impl.top_p_filter(vector(*probs), p)
     expected = smallest_set(probs, p)
-    assert close(actual, expected), f"p = {p} of {probs}: kept {actual.tolist()}, not {expected}"
+    assert close(actual, expected), f"p = {p} of {probs}: kept {actual.tolist()}, expected {expected}"
 
 
 @pytest.mark.exercise("top_p_filter")

@@ -26,6 +26,12 @@ def residual_distribution(target_probs, draft_probs):
         raise ValueError("target_probs and draft_probs are the same")
     return excess / excess.sum()
 """
+FOR_STUDENTS = {"start", "update", "reset", "status", "collect", "doctor", "capstone"}
+FOR_INSTRUCTORS = [
+    ("build",), ("check-build",), ("book",), ("adopt", "README.md"), ("audit",),
+    ("release", "5"), ("gradescope", "4"), ("grade", "4", "notebooks"),
+]  # fmt: skip
+COMMANDS = [*FOR_STUDENTS, *(name for name, *_ in FOR_INSTRUCTORS), "similar", "leaderboard"]
 SESSION = f"""
 import inspect, nanolm
 from course import check
@@ -161,5 +167,15 @@ def test_a_release_works_where_nothing_else_is(week4, tmp_path):
     assert f"engine of {here / 'nanolm'}" in said and "engine says [0.0, 1.0]" in said
     assert "source of a packed function: def residual_distribution" in said
     assert "7 tests passed, 3 points" in said
+    help_text = run("-m", "course", "--help")
+    listed = {name for name in COMMANDS if re.search(rf"^\W*{name} ", help_text, re.MULTILINE)}
+    assert listed == FOR_STUDENTS
+    for name, *arguments in FOR_INSTRUCTORS:
+        done = subprocess.run(
+            [sys.executable, "-m", "course", name, *arguments],
+            cwd=here, env=environment, capture_output=True, text=True, encoding="utf-8",
+        )  # fmt: skip
+        said = done.stdout + done.stderr
+        assert done.returncode == 1 and said.startswith(f"error: course {name} needs what only the repository has")
     status = run("-m", "course", "status", "--week", "1")
     assert "not written" in status and "passed" not in status

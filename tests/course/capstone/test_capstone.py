@@ -132,8 +132,9 @@ def test_the_reference_asked_for_by_name_has_no_verdict_either(load, here):
 )
 def test_a_wrong_part_is_found_where_it_first_goes_wrong(load, answers, here, file, old, new, where, suspect):
     check = checked(load, with_mistake(answers, file, old, new))
-    assert not check.is_right and suspect in check.suspects
-    assert f"A part is wrong {where}, so the speed counts for nothing. Look first at" in check.in_words()
+    assert not check.is_right and suspect in check.where_it_went_wrong
+    assert f"A part is wrong {where}, so the speed counts for nothing." in check.in_words()
+    assert "What ran where it went wrong, and nowhere before: " in check.in_words()
 
 
 def test_a_block_that_is_never_given_back_is_counted(load, answers, here):

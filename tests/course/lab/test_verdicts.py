@@ -3,7 +3,15 @@
 import pytest
 
 from course.lab import real_model
-from course.lab.verdicts import CANNOT_TELL, against_prediction, fastest_of, largest, ratio, which_is_faster
+from course.lab.verdicts import (
+    CANNOT_TELL,
+    against_prediction,
+    fastest_of,
+    largest,
+    ratio,
+    surely_largest,
+    which_is_faster,
+)
 
 
 def test_a_ratio_is_taken_round_by_round():
@@ -24,18 +32,25 @@ def test_of_five_rounds_one_that_was_disturbed_does_not_hide_the_rest():
 @pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
 def test_the_faster_one_is_named_whichever_is_asked_first(order):
     assert (
-        which_is_faster({"a": [1.0, 1.0], "b": [2.0, 3.0]}, *order)
-        == "a is 2.50× (2.00 to 3.00 in 2 rounds) as fast as b"
+        which_is_faster({"a": [1.0, 1.0, 1.0], "b": [2.0, 3.0, 2.5]}, *order)
+        == "a is 2.50× (2.00 to 3.00 in 3 rounds) as fast as b"
     )
 
 
-@pytest.mark.parametrize("times", [{"a": [1.0, 2.0], "b": [2.0, 1.0]}, {"a": [1.0], "b": [2.0]}])
-def test_rounds_that_contradict_each_other_and_a_single_round_tell_nothing(times):
+@pytest.mark.parametrize(
+    "times",
+    [
+        {"a": [1.0, 2.0, 1.0], "b": [2.0, 1.0, 2.0]},
+        {"a": [1.0], "b": [2.0]},
+        {"a": [1.0, 1.0], "b": [2.0, 2.0]},  # two rounds agree by chance in every second run
+    ],
+)
+def test_rounds_that_contradict_each_other_and_fewer_than_three_tell_nothing(times):
     assert CANNOT_TELL in which_is_faster(times, "a", "b")
 
 
 def test_the_fastest_of_many_is_named_where_every_round_parts_it_from_the_next():
-    assert fastest_of({"a": [3.0, 3.0], "b": [1.0, 1.1], "c": [2.0, 2.0]}) == "b"
+    assert fastest_of({"a": [3.0] * 3, "b": [1.0, 1.1, 1.0], "c": [2.0] * 3}) == "b"
 
 
 def test_no_fastest_is_named_where_a_round_says_otherwise():
@@ -63,6 +78,14 @@ def test_a_prediction_inside_the_spread_and_one_outside_are_told_apart():
 def test_the_largest_is_named_only_with_a_lead():
     assert largest({"a": 1.0, "b": 2.0}) == "b"
     assert largest({"a": 1.0, "b": 1.01}).startswith(CANNOT_TELL)
+
+
+def test_the_largest_of_samples_is_named_only_beyond_two_standard_errors_of_the_difference():
+    errors = {"a": 0.03, "b": 0.04, "c": 0.04}  # of a difference of a and b 0.05
+    assert surely_largest({"a": 0.5, "b": 0.39, "c": 0.1}, errors) == "a"
+    assert surely_largest({"a": 0.5, "b": 0.41, "c": 0.1}, errors) == f"{CANNOT_TELL} (a or b)"
+    with pytest.raises(ValueError, match="errors has none for b"):
+        surely_largest({"a": 1.0, "b": 2.0}, {"a": 0.1})
 
 
 def test_without_the_real_model_a_cell_says_how_to_get_it_in_one_line(monkeypatch, capsys):
