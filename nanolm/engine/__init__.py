@@ -37,6 +37,7 @@ _HOMES = {
         "Intake",
         "Stop",
         "T",
+        "check_sizes",
         "check_steady",
     ],
     "metrics": [
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from .intake import Intake as Intake
     from .intake import Stop as Stop
     from .intake import T as T
+    from .intake import check_sizes as check_sizes
     from .intake import check_steady as check_steady
     from .metrics import EngineMetrics as EngineMetrics
     from .metrics import RequestMetrics as RequestMetrics
