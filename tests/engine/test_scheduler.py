@@ -44,8 +44,11 @@ def test_admit_lets_nobody_overtake_one_that_does_not_fit(impl):
         "b overtook a: if the first does not fit, nobody behind it is admitted, or long requests would wait for ever"
     )
     assert a not in scheduler.running, "a needs 3 blocks and 2 are free; there is no room for it"
-    assert list(scheduler.waiting) == [a, b]
-    assert (plan.work, plan.admitted, scheduler.allocator.n_used) == ([], [], 2)
+    assert list(scheduler.waiting) == [a, b], (
+        f"a does not fit, so a and b wait on, in this order; waiting are {list(scheduler.waiting)}: ask `can_begin` "
+        "before anybody is taken out of the queue"
+    )
+    assert (plan.work, plan.admitted, scheduler.allocator.n_used) == ([], [], 2), "nobody was admitted, and it shows"
 
 
 @ADMIT
@@ -170,7 +173,9 @@ def test_preempt_drops_the_draft(impl):
     a.draft = [1, 2]
     scheduler.preempt(a)
     assert a.draft == [], "drafted tokens are no part of the text; kept, they would run as if they were the next ones"
-    assert a.n_pending == 4
+    assert a.n_pending == 4, (
+        f"a has 4 tokens, and none of them counts as computed any more: 4 are pending, not {a.n_pending}"
+    )
 
 
 @PREEMPT

@@ -336,6 +336,10 @@ def test_update_of_a_latent_cache_returns_the_past_and_the_new_positions(impl, l
         assert actual.shape[1] == length + T, f"{actual.shape[1]} {name} came back: {length} cached and {T} new"
         assert close(actual[:, :length], past), f"the past {name} changed: new ones start at `length`"
         assert close(actual[:, length:], new), f"the last T {name} are not the new ones"
+    stored = cache.keys[1][:, 0, length : length + T]  # absorbed attention reads these
+    assert close(stored, torch.cat([latents, rotary_keys], -1)), (
+        "the new positions are not in `keys`: write into `latents` and `rotary_keys`, which are views of them"
+    )
     assert cache.length == length, "the length was advanced inside a layer: it is advance's, once a pass"
     assert not cache.latents[0].any() and not cache.latents[2].any(), "another layer's cache was written"
     assert not cache.latents[1][:, length + T :].any(), "written behind the new positions"

@@ -104,6 +104,15 @@ _MISTAKES = [
     ),
     ("only new latents", "mla/cache.py", BACK, "return latents, rotary_keys", CACHED, "only the new latents came back"),
     (
+        "views exchanged for tensors of their own",
+        "mla/cache.py",
+        "self.latents[layer][:, self.length : end] = latents.detach()",
+        "self.latents[layer] = self.latents[layer].clone()\n"
+        "        self.latents[layer][:, self.length : end] = latents.detach()",
+        CACHED,
+        "which are views of them",
+    ),
+    (
         "all the capacity",
         "mla/cache.py",
         BACK,
