@@ -87,11 +87,12 @@ def against_prediction(measured: Sequence[float], predicted: float, unit: str = 
     low, middle, high = min(measured), statistics.median(measured), max(measured)
     spread = f"{middle * scale:.3g} ({low * scale:.3g} to {high * scale:.3g})"
     text = f"predicted {predicted * scale:.3g} {unit}, measured {spread}"
+    wide = high > _WIDEST * low
     if low <= predicted <= high:
-        if high > _WIDEST * low:
-            return f"{text}: {CANNOT_TELL}, the longest round took {high / low:.1f} times the shortest"
-        return f"{text}: the prediction lies within what was measured"
-    return f"{text}: measured is {middle / predicted:.2f} of the prediction"
+        found = f"{CANNOT_TELL}, the longest round took {high / low:.1f} times the shortest" if wide else ""
+        return f"{text}: {found or 'the prediction lies within what was measured'}"
+    times = f"{low / predicted:.2f} to {high / predicted:.2f}" if wide else f"{middle / predicted:.2f}"
+    return f"{text}: measured is {times} of the prediction"
 
 
 def largest(values: Mapping[str, float], least_lead: float = 1.05) -> str:

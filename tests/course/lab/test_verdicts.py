@@ -82,6 +82,10 @@ def test_rounds_so_far_apart_that_any_prediction_lies_between_them_confirm_none(
     )
 
 
+def test_of_rounds_far_apart_the_range_is_told_and_not_their_middle():
+    assert against_prediction([0.8, 2.1, 3.4], 0.5, "s", 1).endswith(": measured is 1.60 to 6.80 of the prediction")
+
+
 def test_the_largest_is_named_only_with_a_lead():
     assert largest({"a": 1.0, "b": 2.0}) == "b"
     assert largest({"a": 1.0, "b": 1.01}).startswith(CANNOT_TELL)
