@@ -242,6 +242,21 @@ def test_forward_step_does_not_see_the_empty_places_of_the_cache(impl):
 
 
 @pytest.mark.exercise("TinyDecoder.forward_step")
+@pytest.mark.parametrize("token", [-1, 32])
+def test_forward_step_refuses_a_token_outside_the_vocabulary(impl, token):
+    decoder = impl.TinyDecoder(vocab_size=32)
+    cache = filled_cache(impl, decoder, PROMPT)
+    try:
+        decoder.forward_step(token, cache)
+    except ValueError:
+        assert cache.length == 8, f"the token was refused, and the cache counts {cache.length} positions instead of 8"
+        return
+    except IndexError:
+        pass
+    pytest.fail(f"token {token} is none of 0 … 31, and no ValueError came: `embed` raises it if it is given the token")
+
+
+@pytest.mark.exercise("TinyDecoder.forward_step")
 def test_forward_step_advances_the_cache_by_the_one_position(impl):
     decoder = impl.TinyDecoder(n_layers=3)
     cache = filled_cache(impl, decoder, PROMPT)

@@ -189,6 +189,13 @@ _MISTAKES = [
         "test_generate_writes_the_text_of_the_sums_by_hand",
         "changed its argument prompt",
     ),
+    (
+        "a token outside the vocabulary wraps around",
+        "self.embed([token], cache.length)",
+        "self.embed([token % self.vocab_size], cache.length)",
+        "test_forward_step_refuses_a_token_outside_the_vocabulary",
+        "and no ValueError came",
+    ),
 ]
 MISTAKES = [
     {"name": f"tiny decoder, {name}", "week": 2, "file": FILE, "old": old, "new": new, "test": test, "says": says}

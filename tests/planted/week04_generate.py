@@ -207,4 +207,36 @@ MISTAKES = [
         "test": "test_speculative_generate_refuses_an_impossible_request",
         "says": "is impossible because of prompt",
     },
+    {
+        "name": "only the first of the end tokens ends",
+        "week": 4,
+        "file": "speculative/generate.py",
+        "old": "        new = up_to_end(done.tokens, end_tokens)\n",
+        "new": "        end_tokens = end_tokens[:1]\n        new = up_to_end(done.tokens, end_tokens)\n",
+        "test": "test_speculative_generate_ends_at_any_of_the_end_tokens",
+        "says": "each of the end tokens",
+    },
+    {
+        "name": "a prompt that ends with an end token left as it is",
+        "week": 4,
+        "file": "speculative/generate.py",
+        "old": "    while (left := ",
+        "new": "    if prompt[-1] in end_tokens:\n        return [], stats\n    while (left := ",
+        "test": "test_speculative_generate_writes_behind_a_prompt_that_ends_with_an_end_token",
+        "says": "an end token of the prompt ends nothing",
+    },
+    {
+        "name": "a negative gamma accepted where nothing is to be written",
+        "week": 4,
+        "file": "speculative/generate.py",
+        "old": (
+            "    check_request(prompt, max_new_tokens, gamma)\n"
+            "    text, stats = list(prompt), SpecDecodeStats()\n    while"
+        ),
+        "new": (
+            "    check_request(prompt, max_new_tokens, 0)\n    text, stats = list(prompt), SpecDecodeStats()\n    while"
+        ),
+        "test": "test_speculative_generate_refuses_an_impossible_request",
+        "says": "is impossible because of gamma",
+    },
 ]

@@ -169,4 +169,16 @@ MISTAKES = [
         "test": "test_speculative_round_reads_the_target_once",
         "says": "changed its argument text",
     },
+    {
+        "name": "unread text in a pass of its own",
+        "week": 4,
+        "file": "speculative/generate.py",
+        "old": "    target_probs = target.feed(text[target.length :] + drafted, last=len(drafted) + 1)",
+        "new": (
+            "    if text[target.length : -1]:\n        target.feed(text[target.length : -1])\n"
+            "    target_probs = target.feed(text[-1:] + drafted, last=len(drafted) + 1)"
+        ),
+        "test": "test_speculative_round_reads_an_unread_text_and_the_draft_in_the_same_pass",
+        "says": "what it has not read yet and the drafted tokens are read in one",
+    },
 ]

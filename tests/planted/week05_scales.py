@@ -176,6 +176,27 @@ _PLANTED = [
         "test_round_to_codes_refuses_bits_outside_two_to_eight",
         "impossible because of bits",
     ),
+    (
+        "a scale below 1e-8 taken for that of zeros",
+        "return torch.where(scales > 0, scales, 1.0)",
+        "return torch.where(scales > 1e-8, scales, 1.0)",
+        "test_absmax_scales_of_tiny_weights_are_tiny",
+        "only a row of zeros is a case of its own",
+    ),
+    (
+        "a smallest scale of 1e-12 beside the 1 of zeros",
+        "return torch.where(scales > 0, scales, 1.0)",
+        "return torch.where(scales > 0, scales.clamp(min=1e-12), 1.0)",
+        "test_absmax_scales_of_tiny_weights_are_tiny",
+        "only a row of zeros is a case of its own",
+    ),
+    (
+        "absolute value before the floats",
+        "at_least_float32(weights).abs().amax",
+        "at_least_float32(weights.abs()).amax",
+        "test_absmax_scales_of_whole_numbers_reach_the_least_of_them",
+        "make floats of the weights before abs()",
+    ),
 ]
 
 MISTAKES = [

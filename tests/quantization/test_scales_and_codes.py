@@ -90,6 +90,24 @@ def test_absmax_scales_of_a_row_of_zeros_is_one(impl):
 
 
 @pytest.mark.exercise("absmax_scales")
+@pytest.mark.parametrize("size", [1e-6, 1e-12, 1e-25])
+def test_absmax_scales_of_tiny_weights_are_tiny(impl, size):
+    actual = impl.absmax_scales(vector(size, -size / 2), 8).item()
+    assert actual == pytest.approx(size / 127, rel=1e-6, abs=0), (
+        f"only a row of zeros is a case of its own: weights up to {size} have scale {size / 127:.3g}, not {actual:.3g}"
+    )
+
+
+@pytest.mark.exercise("absmax_scales")
+def test_absmax_scales_of_whole_numbers_reach_the_least_of_them(impl):
+    actual = impl.absmax_scales(torch.tensor([-128, 5], dtype=torch.int8), 8).item()
+    assert actual == pytest.approx(128 / 127, rel=1e-6), (
+        f"|-128| is 128, which int8 cannot hold: make floats of the weights before abs(); the scale is 128 / 127, not "
+        f"{actual:.4g}"
+    )
+
+
+@pytest.mark.exercise("absmax_scales")
 def test_absmax_scales_keep_all_leading_dimensions(impl):
     weights = random(3, 2, 5)
     expected = [[[max(abs(w) for w in row) / 7] for row in rows] for rows in weights.tolist()]

@@ -121,6 +121,26 @@ def test_prompt_lookup_equals_a_search_in_strings(impl):
 
 
 @pytest.mark.exercise("prompt_lookup")
+def test_prompt_lookup_looks_for_three_tokens_where_nothing_is_said(impl):
+    # Of 1 2 3 4 the last four stand at the start, the last three also later, the last two later still.
+    text = [1, 2, 3, 4, 10, 2, 3, 4, 20, 3, 4, 30, 1, 2, 3, 4]
+    copied = {10: "four", 30: "two", 20: "three"}
+    found = impl.prompt_lookup(text, 1)
+    length = copied.get(found[0], "other") if found else "no"
+    assert found == [20], f"max_ngram is 3 where it is not given: the last three tokens are looked for, not {length}"
+
+
+@pytest.mark.exercise("prompt_lookup")
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_prompt_lookup_gives_a_list_of_any_text(impl, kind):
+    found = impl.prompt_lookup(kind([7, 1, 2, 7]), 2)
+    assert isinstance(found, list), (
+        f"return a list, whatever the text is: a {kind.__name__} gave a {type(found).__name__}"
+    )
+    assert found == [1, 2], f"the last 7 was followed by 1, 2 before; a {kind.__name__} gave {found}"
+
+
+@pytest.mark.exercise("prompt_lookup")
 def test_prompt_lookup_leaves_the_text_alone(impl):
     text = [1, 2, 1]
     impl.prompt_lookup(text, 1).append(9)

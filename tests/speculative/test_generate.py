@@ -108,6 +108,21 @@ def test_speculative_generate_ends_at_an_end_token_inside_the_draft(impl):
 
 
 @pytest.mark.exercise("speculative_generate")
+@pytest.mark.parametrize("ends", [[9, 2], (9, 2), [2, 9]])
+def test_speculative_generate_ends_at_any_of_the_end_tokens(impl, ends):
+    cycle = one_hot_rows(1, 2, 3, 0)
+    tokens, _ = impl.speculative_generate(TableReader(cycle), TableDraft(cycle), [0], 6, 2, Rng(1), end_tokens=ends)
+    assert tokens == [1, 2], f"each of the end tokens {ends} ends the text, and 2 is one of them; got {tokens}"
+
+
+@pytest.mark.exercise("speculative_generate")
+def test_speculative_generate_writes_behind_a_prompt_that_ends_with_an_end_token(impl):
+    cycle = one_hot_rows(1, 2, 3, 0)
+    tokens, _ = impl.speculative_generate(TableReader(cycle), TableDraft(cycle), [1, 2], 3, 2, Rng(1), end_tokens=[2])
+    assert tokens == [3, 0, 1], f"an end token of the prompt ends nothing, be it the last; got {tokens}"
+
+
+@pytest.mark.exercise("speculative_generate")
 def test_speculative_generate_goes_on_behind_an_end_token_of_the_prompt(impl):
     # 2 stands in the prompt; 0, 1 and then another 2 are written, in two rounds.
     cycle = one_hot_rows(1, 2, 3, 0)
@@ -177,7 +192,8 @@ def test_speculative_generate_counts_what_it_did(impl):
 
 @pytest.mark.exercise("speculative_generate")
 @pytest.mark.parametrize(
-    ("prompt", "n", "gamma", "names"), [([], 3, 2, "prompt"), ([0], -1, 2, "max_new_tokens"), ([0], 3, -1, "gamma")]
+    ("prompt", "n", "gamma", "names"),
+    [([], 3, 2, "prompt"), ([0], -1, 2, "max_new_tokens"), ([0], 3, -1, "gamma"), ([0], 0, -1, "gamma")],
 )
 def test_speculative_generate_refuses_an_impossible_request(impl, prompt, n, gamma, names):
     assert_refuses(names, impl.speculative_generate, TableReader(), TableDraft(), prompt, n, gamma, Rng(seed=0))

@@ -51,6 +51,16 @@ def test_speculative_round_reads_the_target_once(impl):
 
 
 @pytest.mark.exercise("speculative_round")
+def test_speculative_round_reads_an_unread_text_and_the_draft_in_the_same_pass(impl):
+    target = TableReader()
+    a_round(impl, target, TableDraft(), [3, 0, 1, 2, 0], 2, ScriptedRng())
+    assert target.passes == 1, (
+        f"the target ran {target.passes} passes where it had read nothing of the text: what it has not read yet and "
+        "the drafted tokens are read in one"
+    )
+
+
+@pytest.mark.exercise("speculative_round")
 def test_speculative_round_truncates_the_target_after_a_rejection(impl):
     # After 0 the target is certain of 1, the draft proposes 2, 2: rejected at once, 1 comes out.
     target = TableReader(one_hot_rows(1, 2, 3, 0))

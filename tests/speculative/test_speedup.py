@@ -69,6 +69,23 @@ def test_expected_tokens_per_round_refuses_impossible_arguments(impl, alpha, gam
     assert_refuses(names, impl.expected_tokens_per_round, alpha, gamma)
 
 
+@pytest.mark.exercise("expected_tokens_per_round")
+@pytest.mark.parametrize("alpha", [0.999, 0.9995, 0.99999])
+def test_expected_tokens_per_round_of_a_nearly_perfect_draft_is_still_the_sum(impl, alpha):
+    actual, tokens = impl.expected_tokens_per_round(alpha, 10), powers(alpha, 0, 10)
+    assert actual == pytest.approx(tokens, abs=1e-8), (
+        f"only α = 1 itself gives γ + 1: at α = {alpha}, γ = 10 the sum is {tokens:.6f}, not {actual:.6f}"
+    )
+
+
+@pytest.mark.exercise("expected_tokens_per_round")
+def test_expected_tokens_per_round_has_a_term_for_each_of_many_drafted_tokens(impl):
+    actual, tokens = impl.expected_tokens_per_round(0.99, 200), powers(0.99, 0, 200)
+    assert actual == pytest.approx(tokens, rel=1e-9), (
+        f"gamma has no upper limit: at α = 0.99 and γ = 200 the sum has 201 terms and is {tokens:.4f}, not {actual:.4f}"
+    )
+
+
 # --- speculative_speedup -----------------------------------------------------------------------------------------
 
 
@@ -107,6 +124,27 @@ def test_speculative_speedup_is_tokens_over_the_time_of_a_round(impl, alpha, gam
         f"{cost} the speed-up is {speedup}, not {actual}"
     )
     assert actual == pytest.approx(speedup, abs=1e-4), named(actual, speedup_mistakes(alpha, gamma, cost), otherwise)
+
+
+@pytest.mark.exercise("speculative_speedup")
+def test_speculative_speedup_with_a_draft_slower_than_the_target_is_a_loss(impl):
+    # 1.5 tokens in a round of one target pass and one draft pass that takes 2 of them.
+    try:
+        actual = impl.speculative_speedup(0.5, 1, 2.0)
+    except ValueError as error:
+        pytest.fail(f"draft_cost = 2 was refused ({error}): a draft slower than the target is possible, and a loss")
+    assert actual == pytest.approx(0.5), (
+        f"1.5 tokens in the time of 3 target passes are a speed-up of 0.5, not {actual}"
+    )
+
+
+@pytest.mark.exercise("speculative_speedup")
+def test_speculative_speedup_is_not_rounded(impl):
+    # 1.5 tokens a round over 1.07, times and tokens as they are.
+    actual = impl.speculative_speedup(0.5, 1, 0.07)
+    assert actual == pytest.approx(1.5 / 1.07, rel=1e-9), (
+        f"the speed-up was rounded: 1.5 / 1.07 is {1.5 / 1.07:.9f}, not {actual:.9f}"
+    )
 
 
 @pytest.mark.exercise("speculative_speedup")
@@ -153,6 +191,31 @@ def test_best_gamma_tries_max_gamma_too(impl, most):
     assert best <= most, f"at most {most} tokens may be drafted, and it drafts {best}: max_gamma is the limit"
     assert best == most, (
         f"a free draft should draft as far as allowed, and max_gamma = {most} itself is allowed; it drafts {best}"
+    )
+
+
+@pytest.mark.exercise("best_gamma")
+def test_best_gamma_tries_up_to_32_where_nothing_is_said(impl):
+    best = impl.best_gamma(0.95, 0.0)
+    assert best == 32, f"max_gamma is 32 where it is not given, and a free draft should draft as far; it drafts {best}"
+
+
+@pytest.mark.exercise("best_gamma")
+def test_best_gamma_may_be_told_not_to_speculate(impl):
+    try:
+        best = impl.best_gamma(0.9, 0.05, 0)
+    except ValueError as error:
+        pytest.fail(f"max_gamma = 0 was refused ({error}): it is allowed, and leaves γ = 0")
+    assert best == 0, f"max_gamma = 0 leaves γ = 0 alone, not {best}"
+
+
+@pytest.mark.exercise("best_gamma")
+def test_best_gamma_takes_as_equal_only_what_is_equal(impl):
+    # (1 - 0.5^(γ+1)) / 0.5 with a free draft: each further token adds half as much as the last, never nothing.
+    best = impl.best_gamma(0.5, 0.0, 24)
+    assert best == 24, (
+        f"speed-ups that differ by little are not equal: with a free draft each token more gains a little, so γ = 24, "
+        f"not {best}"
     )
 
 
