@@ -726,7 +726,7 @@ for name, model in variants.items():
     rest = 1 - sum(parts[name].values())
     shares = ", ".join(f"{part} {share:.1%}" for part, share in parts[name].items())
     print(f"{name:16}, {whole * 1e3:5.2f} ms: {shares}; ", end="")
-    print(f"{rest:.0%} unexplained" if rest >= 0 else f"predicted {-rest:.0%} too much", end="")
+    print(f"{rest:.0%} unexplained" if rest >= 0 else f"predicted {-rest:.0%} more than the median", end="")
     print(f". The largest known part: {largest(parts[name])}")
 
 # %%

@@ -778,7 +778,8 @@ figures.show(
 
 # %% [markdown]
 # The distance between the lines is 12 full blocks, three times over: the prompt's, which four requests on their own
-# keep four times. Each step upwards is the pass in which all four need a new block.
+# keep four times. (In the first pass it is 13: the forks part only after it.) Each step upwards is the pass in which
+# all four need a new block.
 #
 # ## Watch it serve
 #

@@ -763,9 +763,8 @@ if max(aside[worst], 1 / aside[worst]) < 1.25:
     print(f"two measurements gave the other three: the shortest runs are {min(aside.values()):.2f} to ", end="")
     print(f"{max(aside.values()):.2f} of the prediction")
 else:
-    print(
-        f"cannot tell on this run: {worst} slots took {aside[worst]:.2f} of the prediction; once more, when nothing else runs"
-    )
+    print(f"cannot tell on this run: the shortest of {worst} slots took {aside[worst]:.2f} of the prediction; ", end="")
+    print("once more, when nothing else runs")
 at_16 = served[16][0].tokens_per_second
 print(f"16 slots: you said {my_rate_at_16} tokens/s and {my_price_at_16} dollars; ", end="")
 print(f"it is {at_16:,.0f} and {dollars_of(1 / at_16):.3f}")

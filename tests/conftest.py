@@ -18,6 +18,7 @@ from contextlib import suppress
 import pytest
 from chernoff import SPENT
 from hypothesis import HealthCheck, configuration, settings
+from settings_of_torch import settings_kept
 
 from course.grading.seeds import fresh
 
@@ -42,7 +43,7 @@ def pytest_configure(config) -> None:
 
 @pytest.fixture(autouse=True)
 def _same_seed(request) -> Iterator[None]:
-    """Every test starts from the random state of the run's seed, in whatever order they run."""
+    """Every test starts from the random state of the run's seed, in whatever order they run, and leaves no setting."""
     with suppress(ModuleNotFoundError):  # in a browser's tab, where there is none
         import torch
 
@@ -50,7 +51,8 @@ def _same_seed(request) -> Iterator[None]:
         seed = torch.manual_seed if torch.accelerator.is_available() else torch.default_generator.manual_seed
         seed(fresh(0))
     before = len(SPENT)
-    yield
+    with settings_kept():
+        yield
     if SPENT[before:]:
         request.node.user_properties.append((_FALSE_ALARM, sum(SPENT[before:])))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 CANNOT_TELL = "cannot tell on this run"
 ROUNDS_TO_TELL = 3  # of two rounds both favour the same one by chance in every second run, of three in every fourth
 _TRIMMED = 5  # rounds from which on the smallest and the largest ratio do not count
+_WIDEST = 2.0  # the largest round over the smallest: rounds further apart than that agree with any prediction
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,12 @@ def against_prediction(measured: Sequence[float], predicted: float, unit: str = 
     low, middle, high = min(measured), statistics.median(measured), max(measured)
     spread = f"{middle * scale:.3g} ({low * scale:.3g} to {high * scale:.3g})"
     text = f"predicted {predicted * scale:.3g} {unit}, measured {spread}"
+    wide = high > _WIDEST * low
     if low <= predicted <= high:
-        return f"{text}: the prediction lies within what was measured"
-    return f"{text}: measured is {middle / predicted:.2f} of the prediction"
+        found = f"{CANNOT_TELL}, the longest round took {high / low:.1f} times the shortest" if wide else ""
+        return f"{text}: {found or 'the prediction lies within what was measured'}"
+    times = f"{low / predicted:.2f} to {high / predicted:.2f}" if wide else f"{middle / predicted:.2f}"
+    return f"{text}: measured is {times} of the prediction"
 
 
 def largest(values: Mapping[str, float], least_lead: float = 1.05) -> str:

@@ -150,6 +150,28 @@ def test_online_softmax_of_hidden_keys_only_is_no_nan(impl):
 
 
 @pytest.mark.exercise("online_softmax")
+@pytest.mark.parametrize("lowest", [-20_000.0, -1e35])
+def test_online_softmax_meets_keys_whose_scores_are_all_very_low(impl, lowest):
+    # Equal scores share the weight, wherever they lie; the maximum is the score itself.
+    state = fold(impl.online_softmax, column(lowest, lowest), values_of(3.0, 5.0), [1])
+    assert state.maximum.item() == lowest, (
+        f"the largest score met is {lowest:g}, and the maximum is {state.maximum.item():g}: only -inf, no score, "
+        "is a case of its own"
+    )
+    result = state.result().item()
+    assert result == 4, f"two equal scores of {lowest:g}: 3 and 5 weigh the same, so 4, not {result}"
+
+
+@pytest.mark.exercise("online_softmax")
+def test_online_softmax_keeps_a_maximum_of_minus_infinity_where_all_keys_are_hidden(impl):
+    state = impl.online_softmax(SoftmaxState.empty(column(0)), column(-INFINITY, -INFINITY), values_of(3.0, 6.0))
+    assert state.maximum.item() == -INFINITY, (
+        f"a query that has met hidden keys only keeps a maximum of -inf, not {state.maximum.item():g}: lower "
+        "scores may come"
+    )
+
+
+@pytest.mark.exercise("online_softmax")
 @pytest.mark.parametrize("broken", [NAN, INFINITY])
 def test_online_softmax_gives_a_hidden_value_no_say(impl, broken):
     scores = torch.tensor([[0.0, -INFINITY], [0.0, 0.0]], dtype=torch.float64)  # the first row does not see key 1
@@ -343,11 +365,12 @@ def test_flash_attention_shows_no_query_a_broken_future(impl, broken):
     q, k, v = heads(1, 2, 1, 6, 8)
     q = q.abs()  # the score is ∞ then; a query of six negative numbers has -∞, which is a hidden key's
     expected = attention(q, k, v)
-    k[:, :, 6:], v[:, :, 6:] = broken, broken  # queries 4 and 5 stand at positions 6 and 7
+    # The queries stand at positions 2 to 7. The first tile has 2 to 5: of its keys 2 and 3 must not see 4 and 5.
+    k[:, :, 4:], v[:, :, 4:] = broken, broken
     actual = impl.flash_attention(q, k, v, tile=4)
-    assert actual[:, :, :4].isfinite().all(), f"{broken} in keys and values that are hidden leaked"
-    assert close(actual[:, :, :4], expected[:, :, :4]), "wrong before a broken key (mend whole ones first)"
-    assert not actual[:, :, 4:].isfinite().any(), "queries that see the broken key must show it"
+    assert actual[:, :, :2].isfinite().all(), f"{broken} in keys and values that are hidden leaked"
+    assert close(actual[:, :, :2], expected[:, :, :2]), "wrong before a broken key (mend whole ones first)"
+    assert not actual[:, :, 2:].isfinite().any(), "queries that see the broken key must show it"
 
 
 @pytest.mark.exercise("flash_attention")
@@ -516,6 +539,19 @@ def test_split_k_attention_meets_each_range_of_keys_by_itself(impl):
 
 
 @pytest.mark.exercise("split_k_attention")
+@pytest.mark.parametrize(("S", "n_splits"), [(95, 4), (101, 3), (40, 1)])
+def test_split_k_attention_makes_no_more_ranges_than_it_is_told(impl, S, n_splits):
+    # Of at most n_splits ranges one has S / n_splits keys or more, whoever cuts them.
+    q, k, v = heads(1, 2, 1, 1, S, H=4)
+    with KeysMet() as met:
+        impl.split_k_attention(q, k, v, n_splits)
+    assert met.most >= S / n_splits, (
+        f"no softmax met more than {met.most} of {S} keys, so there are more ranges than n_splits = {n_splits}: they "
+        "have S / n_splits keys, rounded up"
+    )
+
+
+@pytest.mark.exercise("split_k_attention")
 def test_split_k_attention_of_16_bit_heads_adds_up_in_32(impl):
     q, k, v = (x.bfloat16() for x in heads(1, 2, 1, 1, 600))
     actual = impl.split_k_attention(q, k, v, 75)
@@ -564,12 +600,35 @@ def test_score_matrix_bytes_are_whole_and_rounded_up(impl):
 
 
 @pytest.mark.exercise("score_matrix_bytes")
+def test_score_matrix_bytes_are_rounded_once_for_everything(impl):
+    # 2 · 3 · 9 scores of 4 bits are 27 bytes; rounded for each matrix they would be 30, for each sequence 28.
+    found = impl.score_matrix_bytes(3, 3, 2, bits=4)
+    assert found != 30, "each head's bytes were rounded up: round once, the bytes of all scores"
+    assert found != 28, "each sequence's bytes were rounded up: round once, the bytes of all scores"
+    assert found == 27, f"54 scores of 4 bits take 27 bytes, not {found}"
+
+
+@pytest.mark.exercise("score_matrix_bytes")
+def test_score_matrix_bytes_of_bits_that_are_not_whole(impl):
+    # 4.5 bits are codes of 4 with a scale of 16 for 32: 16 scores take 72 bits.
+    try:
+        found = impl.score_matrix_bytes(4, bits=4.5)
+    except ValueError as error:
+        pytest.fail(f"bits = 4.5 was refused ({error}): any number above 0 is allowed")
+    assert found != 10, "bits were rounded up to 5: round once, the bytes of all scores"
+    assert found == 9, f"16 scores of 4.5 bits take 9 bytes, not {found}"
+
+
+@pytest.mark.exercise("score_matrix_bytes")
 def test_score_matrix_bytes_refuses_what_is_no_size(impl):
     assert_refuses("n_tokens", impl.score_matrix_bytes, 0)
     assert_refuses("n_tokens", impl.score_matrix_bytes, 1.5)
     assert_refuses("n_heads", impl.score_matrix_bytes, 8, 0)
     assert_refuses("batch_size", impl.score_matrix_bytes, 8, 1, 0)
     assert_refuses("bits", impl.score_matrix_bytes, 8, 1, 1, 0)
+    assert_refuses("bits", impl.score_matrix_bytes, 8, 1, 1, -16)
+    assert_refuses("n_heads", impl.score_matrix_bytes, 8, 1.5)
+    assert_refuses("batch_size", impl.score_matrix_bytes, 8, 1, 1.5)
 
 
 def test_plain_attention_makes_the_matrix_that_is_predicted():

@@ -59,6 +59,15 @@ def test_parameter_counts_of_whole_numbers_are_whole_and_exact(impl):
 
 
 @pytest.mark.exercise("parameter_counts")
+def test_parameter_counts_of_a_mixture_that_shares_nothing(impl):
+    try:
+        counts = counted(impl, 0, 3, n_experts=4, k=2)
+    except ValueError as error:
+        pytest.fail(f"shared_params = 0 was refused ({error}): 0 is allowed, a mixture may share nothing")
+    assert counts == (12, 6), f"4 experts of 3 parameters are 12, and 2 of them 6; got {counts}"
+
+
+@pytest.mark.exercise("parameter_counts")
 @pytest.mark.parametrize(
     ("name", "arguments"),
     [

@@ -101,6 +101,7 @@ TABLE = [
     Derived("The 13th holds a single position", {"13": 193 // 16 + 1}),
     Derived("each has 15 − 12 = 3 blocks of its own: 12 + 4 · 3 = **24**.", {"3": 15 - 12, "24": 12 + 4 * 3}),
     Derived("The distance between the lines is 12 full blocks", {"12": 193 // 16}),
+    Derived("In the first pass it is 13: the forks part only after it", {"13": 193 // 16 + 1}),
     Given("a pool of 128 blocks serves them"),
     Given("or 32 run (places do)", "the engine's max_running"),
     Given("16 is a usual choice", "vLLM's and this engine's default"),

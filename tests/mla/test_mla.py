@@ -307,6 +307,27 @@ def test_latent_multiplications_of_a_decode_step_and_a_prompt(impl):
 
 
 @pytest.mark.exercise("latent_multiplications")
+def test_latent_multiplications_where_keys_and_values_differ_in_length(impl):
+    # C = 5, R = 2, U = 3, H = 7; T = 2, S = 4. Naive: 4 · 5 · 10 + 8 · (9 + 3) = 296. Absorbed: 2 · 5 · 10 + 8 · 12.
+    found = impl.latent_multiplications(2, 4, 7, LATENT)
+    assert tuple(found) not in {(184, 156), (408, 236)}, (
+        "H is taken for U, or U for H: a head's key has head_dim numbers and its value latent.value_dim"
+    )
+    assert tuple(found) == (296, 196), f"296 and 196 at T = 2, S = 4, H = 7, C = 5, R = 2, U = 3; got {found}"
+    assert all(isinstance(count, int) for count in found), f"counts of multiplications are whole numbers; got {found}"
+
+
+@pytest.mark.exercise("latent_multiplications")
+def test_latent_multiplications_of_more_queries_than_positions(impl):
+    # Nothing in the formulas needs T ≤ S: 1 · 5 · 9 + 2 · 11 = 67 and 2 · 5 · 9 + 2 · 12 = 114 at H = 6.
+    try:
+        found = tuple(impl.latent_multiplications(2, 1, 6, LATENT))
+    except ValueError as error:
+        pytest.fail(f"T = 2, S = 1 was refused ({error}): only what is no whole number, 1 or more, is")
+    assert found == (67, 114), f"67 and 114 at T = 2, S = 1, H = 6, C = 5, R = 2, U = 3; got {found}"
+
+
+@pytest.mark.exercise("latent_multiplications")
 def test_latent_multiplications_refuse_what_is_no_count(impl):
     assert_refuses("T", impl.latent_multiplications, 0, 5, 128, LATENT)
     assert_refuses("S", impl.latent_multiplications, 1, 0, 128, LATENT)
@@ -362,6 +383,42 @@ def test_update_of_a_latent_cache_refuses_what_does_not_fit(impl):
     assert_refuses("latents", cache.update, 0, latents[:1], rotary_keys)  # one row would be copied to both
     assert_refuses("rotary_keys", cache.update, 0, latents, of_each_head)
     assert not cache.latents[0].any() and not cache.rotary_keys[0].any(), "an update that is refused wrote something"
+
+
+@pytest.mark.exercise("MLACache.update")
+@pytest.mark.parametrize("layer", [0, 2])
+def test_update_of_a_latent_cache_leaves_the_length_alone_in_every_layer(impl, layer):
+    cache = impl.MLACache(tiny_config(), LATENT, B, 8, torch.float64)
+    cache.update(layer, *new_entries(3))
+    assert cache.length == 0, (
+        f"the length was advanced in layer {layer}, to {cache.length}: it is advance's, once a pass"
+    )
+
+
+@pytest.mark.exercise("MLACache.update")
+def test_update_of_a_latent_cache_writes_where_attention_reads(impl):
+    cache, (latents, rotary_keys) = impl.MLACache(tiny_config(), LATENT, B, 8, torch.float64), new_entries(3)
+    cache.update(1, latents, rotary_keys)
+    assert close(cache.keys[1][:, 0, :3, :C], latents) and close(cache.keys[1][:, 0, :3, C:], rotary_keys), (
+        "`keys` does not hold what was written: `latents` and `rotary_keys` are views of it, so write into them and "
+        "put no other tensors in their place"
+    )
+
+
+@pytest.mark.exercise("MLACache.update")
+def test_update_of_a_latent_cache_keeps_no_gradient(impl):
+    cache = impl.MLACache(tiny_config(), LATENT, B, 8, torch.float64)
+    cache.update(1, *(x.requires_grad_() for x in new_entries(3)))
+    followed = any(tensor.requires_grad for tensor in (*cache.keys, *cache.latents, *cache.rotary_keys))
+    assert not followed, "a gradient flows into the cache: what is written is detached, as in KVCache.update"
+
+
+@pytest.mark.exercise("MLACache.update")
+def test_update_of_a_latent_cache_refuses_vectors_of_another_length(impl):
+    cache, (latents, rotary_keys) = impl.MLACache(tiny_config(), LATENT, B, 4, torch.float64), new_entries(2)
+    assert_refuses("latents", cache.update, 0, latents[..., :1], rotary_keys)  # one number would be copied to all
+    assert_refuses("rotary_keys", cache.update, 0, latents, rotary_keys[..., :1])
+    assert_refuses("rotary_keys", cache.update, 0, latents, rotary_keys[:, :1])  # and one position to both
 
 
 def one_head_for_all(q, keys, values, scale):

@@ -218,9 +218,10 @@ def test_append_of_many_positions_takes_as_many_blocks_as_they_fill(impl, length
     assert table.length == length + n, (
         f"{n} more than it had, {length}, are {length + n} positions; length is {table.length}"
     )
+    partly = "the partly filled last one is used up first"
     assert len(table.blocks) == allocator.n_used == blocks, (
-        f"{length} and {n} positions in blocks of 4 need {blocks} blocks and the table has {len(table.blocks)}; the "
-        "partly filled last one is used up first"
+        f"{length} and {n} positions in blocks of 4 need {blocks} blocks and the table has {len(table.blocks)}; "
+        f"{partly if length % 4 else 'a block is taken when a position has to go into it, never earlier'}"
     )
     assert len(set(table.blocks)) == blocks
 
@@ -259,7 +260,12 @@ def test_append_into_a_shared_third_block_copies_the_last_one(impl):
     before = list(table.blocks)
     copies = table.append(1)
     assert table.blocks[:2] == before[:2], "full blocks before the last one stay: position 10 falls into the last block"
-    assert copies == [(before[2], table.blocks[2])], "the last block, which is shared, is copied: [-1], not the second"
+    assert copies, "position 10 falls into the last block, which another table reads too: it is copied, self.blocks[-1]"
+    assert copies != [(table.blocks[2], before[2])], (
+        "the pair is the wrong way round: (from the shared block, to yours)"
+    )
+    right = [(before[2], table.blocks[2])]
+    assert copies == right, f"the last block is the shared one that is copied, self.blocks[-1]: {right}; got {copies}"
 
 
 @APPEND
@@ -379,7 +385,8 @@ def test_slot_mapping_of_a_scattered_table(impl):
 def test_slot_mapping_of_blocks_of_one_is_the_table(impl):
     table = table_of(impl, 0, block_size=1)[1]
     table.blocks, table.length = [5, 0, 3], 3
-    assert table.slot_mapping(0, 3) == [5, 0, 3]
+    slots = table.slot_mapping(0, 3)
+    assert slots == [5, 0, 3], f"blocks of one place: each position's place is its block, [5, 0, 3]; got {slots}"
 
 
 @SLOTS

@@ -158,6 +158,41 @@ def test_match_counts_what_it_finds_as_used_now(impl):
 
 
 @pytest.mark.exercise("RadixCache.match")
+@pytest.mark.parametrize("tokens", [[1, 2, 3, 4], [9, 9], []])
+def test_match_takes_one_time_whatever_it_finds(impl, tokens):
+    cache = new_cache(impl)
+    remember(cache, [1, 2, 3, 4])
+    before = next(cache._clock)
+    cache.match(tokens)
+    took = next(cache._clock) - before - 1
+    assert took == 1, f"a match of {tokens} took {took} times: each call takes one `next(self._clock)` as its now"
+
+
+@pytest.mark.exercise("RadixCache.insert")
+def test_insert_takes_one_time_and_counts_no_look_up(impl):
+    cache = new_cache(impl)
+    before = next(cache._clock)
+    remember(cache, [1, 2, 3, 4])
+    took = next(cache._clock) - before - 1
+    assert took == 1, f"an insert took {took} times: each call takes one `next(self._clock)` as its now"
+    counts = (cache.statistics.n_lookups, cache.statistics.n_looked_up_tokens, cache.statistics.n_hit_tokens)
+    assert counts == (0, 0, 0), f"an insert looks nothing up, and the statistics have {counts}"
+
+
+@pytest.mark.exercise("RadixCache.insert")
+def test_insert_says_when_a_node_was_used_before_it_places_its_block(impl, monkeypatch):
+    cache, seen = new_cache(impl), []
+    place = cache._place
+    monkeypatch.setattr(cache, "_place", lambda node, block: (seen.append(node.last_used), place(node, block)))
+    now = next(cache._clock) + 1
+    remember(cache, [1, 2, 3, 4])
+    assert seen == [now, now], (
+        f"blocks were placed at nodes last used at {seen} instead of now, {now}: `_place` enters the node among the "
+        "leaves by its last_used, so that is set before"
+    )
+
+
+@pytest.mark.exercise("RadixCache.match")
 def test_match_finds_no_more_tokens_than_the_limit(impl):
     cache = new_cache(impl)
     kept = remember(cache, [1, 2, 3, 4])

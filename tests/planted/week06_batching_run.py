@@ -38,6 +38,13 @@ _PLANTED = [
         "one more",
     ),
     (
+        "a request ends when its last step begins, beside one that never ran",
+        "steps[-1] + 1",
+        "steps[-1]",
+        "test_finished_at_of_a_request_that_needs_no_step_is_its_arrival",
+        "so 2 steps had been run when it ended",
+    ),
+    (
         "waiting counted from step 0",
         "starts.get(request, arrival) - arrival for",
         "starts.get(request, arrival) for",

@@ -58,6 +58,13 @@ _PLANTED = [
         "the wrong way round",
     ),
     (
+        "the copy of a third block the wrong way round",
+        "copies.append((shared, own))",
+        "copies.append((own, shared))",
+        "test_append_into_a_shared_third_block_copies_the_last_one",
+        "the wrong way round",
+    ),
+    (
         "the last free block kept back",
         "if needed > self.allocator.n_free:",
         "if needed >= self.allocator.n_free:",

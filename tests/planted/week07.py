@@ -226,6 +226,33 @@ _PLANTED = [
         "test_evict_refuses_a_negative_number",
         "blocks cannot be freed",
     ),
+    (
+        "match takes a time for each node",
+        "            node.last_used = now\n            found.append",
+        "            node.last_used = next(self._clock)\n            found.append",
+        "test_match_takes_one_time_whatever_it_finds",
+        "each call takes one `next(self._clock)`",
+    ),
+    (
+        "insert counted as a look-up",
+        "        now, node, path = next(self._clock), self.root, []\n",
+        "        self.statistics.n_lookups += 1\n        now, node, path = next(self._clock), self.root, []\n",
+        "test_insert_takes_one_time_and_counts_no_look_up",
+        "an insert looks nothing up",
+    ),
+    (
+        "last_used set after the block is placed",
+        (
+            "            node.last_used = now\n            if node.block is None:\n"
+            "                self.blocks.share(block)\n                self._place(node, block)\n"
+        ),
+        (
+            "            if node.block is None:\n                self.blocks.share(block)\n"
+            "                self._place(node, block)\n            node.last_used = now\n"
+        ),
+        "test_insert_says_when_a_node_was_used_before_it_places_its_block",
+        "so that is set before",
+    ),
 ]
 
 MISTAKES = [

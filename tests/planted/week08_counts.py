@@ -203,4 +203,19 @@ MISTAKES = [
         "test": "test_expected_unused_experts_refuses_impossible_numbers",
         "says": "is impossible because of n_experts",
     },
+    {
+        "name": "a mixture that shares nothing refused",
+        "week": 8,
+        "file": "budget/experts.py",
+        "old": (
+            "    require_not_negative(shared_params=shared_params, expert_params=expert_params)\n"
+            "    require_choice(n_experts, k)\n    return ParameterCounts"
+        ),
+        "new": (
+            "    require_not_negative(shared_params=shared_params - 1, expert_params=expert_params)\n"
+            "    require_choice(n_experts, k)\n    return ParameterCounts"
+        ),
+        "test": "test_parameter_counts_of_a_mixture_that_shares_nothing",
+        "says": "shared_params = 0 was refused",
+    },
 ]

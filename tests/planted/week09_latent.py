@@ -130,6 +130,84 @@ _MISTAKES = [
         "test_absorbed_attention_hands_over_a_mask_where_it_has_one",
         "attend was given nothing",
     ),
+    (
+        "a value as long as a key",
+        "attention",
+        "    up = C * (head_dim + U)\n",
+        "    U = head_dim\n    up = C * (head_dim + U)\n",
+        "test_latent_multiplications_where_keys_and_values_differ_in_length",
+        "H is taken for U, or U for H",
+    ),
+    (
+        "a key as long as a value",
+        "attention",
+        "    up = C * (head_dim + U)\n",
+        "    head_dim = U\n    up = C * (head_dim + U)\n",
+        "test_latent_multiplications_where_keys_and_values_differ_in_length",
+        "H is taken for U, or U for H",
+    ),
+    (
+        "more queries than positions refused",
+        "attention",
+        "    require_count(1, T=T, S=S)\n",
+        '    require_count(1, T=T, S=S)\n    if T > S:\n        raise ValueError(f"T is {T}; at most S")\n',
+        "test_latent_multiplications_of_more_queries_than_positions",
+        "only what is no whole number",
+    ),
+    (
+        "counts made floats",
+        "attention",
+        "return S * up + T * S * (head_dim + R + U), T * up + T * S * (2 * C + R)",
+        "return float(S * up + T * S * (head_dim + R + U)), float(T * up + T * S * (2 * C + R))",
+        "test_latent_multiplications_where_keys_and_values_differ_in_length",
+        "are whole numbers",
+    ),
+    (
+        "the length advanced in the last layer",
+        "cache",
+        "        return self.latents[layer][:, :end], self",
+        (
+            "        if layer == len(self.keys) - 1:\n            self.length = end\n"
+            "        return self.latents[layer][:, :end], self"
+        ),
+        "test_update_of_a_latent_cache_leaves_the_length_alone_in_every_layer",
+        "the length was advanced in layer 2",
+    ),
+    (
+        "a new tensor in the place of the cached latents",
+        "cache",
+        "        self.latents[layer][:, self.length : end] = latents.detach()\n",
+        (
+            "        self.latents[layer] = self.latents[layer].clone()\n"
+            "        self.latents[layer][:, self.length : end] = latents.detach()\n"
+        ),
+        "test_update_of_a_latent_cache_writes_where_attention_reads",
+        "are views of it",
+    ),
+    (
+        "latents cached with their gradient",
+        "cache",
+        "= latents.detach()",
+        "= latents",
+        "test_update_of_a_latent_cache_keeps_no_gradient",
+        "a gradient flows into the cache",
+    ),
+    (
+        "rotary keys cached with their gradient",
+        "cache",
+        "= rotary_keys.detach()",
+        "= rotary_keys",
+        "test_update_of_a_latent_cache_keeps_no_gradient",
+        "a gradient flows into the cache",
+    ),
+    (
+        "the length of the vectors not looked at",
+        "cache",
+        "            if new.shape != (B, end - self.length, width):",
+        "            if new.shape[:2] != (B, end - self.length):",
+        "test_update_of_a_latent_cache_refuses_vectors_of_another_length",
+        "is impossible because of latents",
+    ),
 ]
 MISTAKES = [
     {

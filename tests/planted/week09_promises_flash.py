@@ -93,6 +93,62 @@ _MISTAKES = [
         "test_split_k_attention_makes_no_empty_range",
         "are the last keys left out",
     ),
+    (
+        "each head's score matrix rounded up",
+        "math.ceil(batch_size * n_heads * n_tokens**2 * bits / 8)",
+        "batch_size * n_heads * math.ceil(n_tokens**2 * bits / 8)",
+        "test_score_matrix_bytes_are_rounded_once_for_everything",
+        "each head's bytes were rounded up",
+    ),
+    (
+        "each sequence's score matrices rounded up",
+        "math.ceil(batch_size * n_heads * n_tokens**2 * bits / 8)",
+        "batch_size * math.ceil(n_heads * n_tokens**2 * bits / 8)",
+        "test_score_matrix_bytes_are_rounded_once_for_everything",
+        "each sequence's bytes were rounded up",
+    ),
+    (
+        "bits of a score rounded up",
+        "math.ceil(batch_size * n_heads * n_tokens**2 * bits / 8)",
+        "math.ceil(batch_size * n_heads * n_tokens**2 * math.ceil(bits) / 8)",
+        "test_score_matrix_bytes_of_bits_that_are_not_whole",
+        "bits were rounded up to 5",
+    ),
+    (
+        "bits that are not whole refused",
+        "    require_positive(bits=bits)\n",
+        "    require_count(1, bits=bits)\n",
+        "test_score_matrix_bytes_of_bits_that_are_not_whole",
+        "bits = 4.5 was refused",
+    ),
+    (
+        "a smallest maximum of -10,000",
+        "    maximum = torch.maximum(state.maximum, scores.amax(dim=-1, keepdim=True))\n",
+        "    maximum = torch.maximum(state.maximum, scores.amax(dim=-1, keepdim=True)).clamp(min=-1e4)\n",
+        "test_online_softmax_meets_keys_whose_scores_are_all_very_low",
+        "and the maximum is -10000",
+    ),
+    (
+        "a smallest maximum of -1e30 in place of minus infinity",
+        "    maximum = torch.maximum(state.maximum, scores.amax(dim=-1, keepdim=True))\n",
+        "    maximum = torch.maximum(state.maximum, scores.amax(dim=-1, keepdim=True)).clamp(min=-1e30)\n",
+        "test_online_softmax_keeps_a_maximum_of_minus_infinity_where_all_keys_are_hidden",
+        "keeps a maximum of -inf",
+    ),
+    (
+        "a range for every key",
+        "math.ceil(S / n_splits)",
+        "1",
+        "test_split_k_attention_makes_no_more_ranges_than_it_is_told",
+        "so there are more ranges than n_splits",
+    ),
+    (
+        "ranges rounded down, and so one too many",
+        "math.ceil(S / n_splits)",
+        "max(1, S // n_splits)",
+        "test_split_k_attention_makes_no_more_ranges_than_it_is_told",
+        "so there are more ranges than n_splits",
+    ),
 ]
 MISTAKES = [
     {

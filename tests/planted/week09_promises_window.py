@@ -88,6 +88,25 @@ _MISTAKES = [
         "test_update_of_a_ring_touches_one_layer_and_no_length",
         "not to the last layer's ring",
     ),
+    (
+        "one new position answered in the order of the text",
+        "window/ring.py",
+        "            return keys[:, :, : self.length + 1], values[:, :, : self.length + 1]",
+        (
+            "            order = torch.arange(max(0, self.length + 1 - self.window), self.length + 1) % "
+            "self.window\n            return keys[:, :, order], values[:, :, order]"
+        ),
+        "test_update_of_a_ring_returns_one_position_in_the_order_of_the_ring",
+        "the order of the text",
+    ),
+    (
+        "a ring that keeps gradients",
+        "window/ring.py",
+        "k.detach().to(keys.dtype), v.detach().to(keys.dtype)",
+        "k.to(keys.dtype), v.to(keys.dtype)",
+        "test_update_of_a_ring_keeps_no_gradient",
+        "a gradient flows into the ring",
+    ),
 ]
 MISTAKES = [
     {"name": f"promise, {name}", "week": 9, "file": file, "old": old, "new": new, "test": test, "says": says}

@@ -126,6 +126,24 @@ def test_update_of_a_ring_puts_each_position_at_its_place(impl):
 
 
 @pytest.mark.exercise("WindowKVCache.update")
+def test_update_of_a_ring_returns_one_position_in_the_order_of_the_ring(impl):
+    _, (keys, _) = fed(impl.WindowKVCache, 4, [1] * 6)
+    assert keys != [2, 3, 4, 5], (
+        "the order of the text: for one new position the ring itself is returned, as it lies, without a copy"
+    )
+    assert keys == [4, 5, 2, 3], f"the ring holds positions 4, 5, 2, 3 in this order, and {keys} came back"
+
+
+@pytest.mark.exercise("WindowKVCache.update")
+@pytest.mark.parametrize("T", [1, 3])
+def test_update_of_a_ring_keeps_no_gradient(impl, T):
+    cache = impl.WindowKVCache(tiny_config(), 4, B, torch.float64)
+    cache.update(1, *(x.requires_grad_() for x in text(T)))
+    followed = any(part.requires_grad for part in (*cache.keys, *cache.values))
+    assert not followed, f"with {T} new positions a gradient flows into the ring: detach() what is written"
+
+
+@pytest.mark.exercise("WindowKVCache.update")
 @pytest.mark.parametrize(("chunks", "seen"), [([3], [0, 1, 2]), ([2, 1], [0, 1, 2]), ([4], [0, 1, 2, 3]), ([1], [0])])
 def test_update_of_a_ring_that_is_not_full_returns_what_was_read(impl, chunks, seen):
     _, (keys, _) = fed(impl.WindowKVCache, 4, chunks)

@@ -50,6 +50,10 @@ def assert_a_tuple(got):
     assert isinstance(got, tuple), f"return a tuple, a number for each request; got {got!r}"
 
 
+def assert_steps(run, n_steps, why):
+    assert run.n_steps == n_steps, f"{n_steps} steps, {why}; got {run.n_steps}"
+
+
 def assert_goes_on_to_the_end(simulate):
     """Continuous batching must not end while somebody is at work: 1, or, harder to see, request 0 alone."""
     ends_with_the_line = rows(simulate([1, 3], 2)) == "01"
@@ -108,8 +112,8 @@ def test_simulate_static_batching_of_4_1_1_1_in_two_slots_takes_5_steps(impl):
 @CONTINUOUS
 def test_simulate_continuous_batching_of_4_1_1_1_in_two_slots_takes_4_steps(impl):
     # 1, 2 and 3 pass through the second slot while 0 works in the first: 7 of 8 slot-steps.
-    run = impl.simulate_continuous_batching([4, 1, 1, 1], 2)
     assert_goes_on_to_the_end(impl.simulate_continuous_batching)
+    run = impl.simulate_continuous_batching([4, 1, 1, 1], 2)  # the last call, which is what `failing` shows
     assert not rows(run).startswith("01 23"), (
         "request 0 lost its slot to 2 after one step: 0 was taken for an empty slot, as `not slots[i]` does; compare "
         "with None"
@@ -131,7 +135,7 @@ def test_simulate_static_batching_spends_450_passes_on_one_long_request(impl):
     # 500 + 63 · 50 = 3,650 of 500 · 64 = 32,000 slot-steps, 11.4 %.
     run = impl.simulate_static_batching([500] + 63 * [50], 64)
     alone = [row for row in run.timeline if sum(request is not None for request in row) == 1]
-    assert run.n_steps == 500
+    assert_steps(run, 500, "the batch runs until the long request has ended")
     assert len(alone) == 450, f"alone for {len(alone)} passes; it is alone when the others have ended, 500 - 50"
     assert run.utilisation == pytest.approx(0.1140625)
 
@@ -140,7 +144,7 @@ def test_simulate_static_batching_spends_450_passes_on_one_long_request(impl):
 def test_simulate_static_batching_with_8_slots_makes_56_requests_wait_for_one(impl):
     # The first batch takes 500 steps, the seven others 50 each: 850, of whose 6,800 slot-steps 3,650 are busy.
     run = impl.simulate_static_batching([500] + 63 * [50], 8)
-    assert run.n_steps == 850
+    assert_steps(run, 850, "one batch of 500, the long request's, and seven of 50")
     assert run.utilisation == pytest.approx(0.5368, abs=1e-4)
     assert min(run.waited[8:]) == 500, "nobody joins a batch that runs"
 
@@ -149,14 +153,15 @@ def test_simulate_static_batching_with_8_slots_makes_56_requests_wait_for_one(im
 def test_simulate_continuous_batching_with_8_slots_hides_one_long_request_behind_the_others(impl):
     # Seven slots share 63 requests of 50 steps, nine each: 450 steps, less than the long one's 500. 3,650 of 4,000.
     run = impl.simulate_continuous_batching([500] + 63 * [50], 8)
-    assert run.n_steps == 500
+    assert_steps(run, 500, "the long request's; the others share the other seven slots meanwhile")
     assert run.utilisation == pytest.approx(0.9125)
 
 
 @CONTINUOUS
 def test_simulate_continuous_batching_gains_nothing_when_the_long_request_comes_last(impl):
     # Seven rounds of eight, 350 steps; then seven of 50 and the one of 500. First come first served cannot foresee it.
-    assert impl.simulate_continuous_batching(63 * [50] + [500], 8).n_steps == 850
+    run = impl.simulate_continuous_batching(63 * [50] + [500], 8)
+    assert_steps(run, 850, "seven rounds of eight, and the long one's 500, which came last")
 
 
 @STATIC
@@ -368,6 +373,7 @@ def test_finished_at_of_a_request_that_needs_no_step_is_its_arrival(impl):
     assert_a_tuple(got)
     assert got != (2, 0), "request 1 never ran and arrived at step 1; it ended then, and not at 0"
     assert got != (2, 2), "request 1 never ran; it had ended when it arrived, not a step later"
+    assert got[:1] == (2,), f"request 0's last step is number 1, so 2 steps had been run when it ended, not {got[:1]}"
     assert got == (2, 1), f"request 1 never ran; it ended when it arrived, at 1, not at {got[1:]}"
 
 

@@ -69,10 +69,21 @@ def test_a_name_that_was_not_measured_is_refused_with_those_that_were():
 
 
 def test_a_prediction_inside_the_spread_and_one_outside_are_told_apart():
-    assert against_prediction([0.001, 0.003], 0.002).endswith("within what was measured")
+    assert against_prediction([0.0015, 0.003], 0.002).endswith("within what was measured")
     assert against_prediction([0.004, 0.004, 0.004], 0.002) == (
         "predicted 2 ms, measured 4 (4 to 4): measured is 2.00 of the prediction"
     )
+
+
+def test_rounds_so_far_apart_that_any_prediction_lies_between_them_confirm_none():
+    said = against_prediction([0.008, 0.037, 0.057], 0.039)
+    assert said == (
+        "predicted 39 ms, measured 37 (8 to 57): cannot tell on this run, the longest round took 7.1 times the shortest"
+    )
+
+
+def test_of_rounds_far_apart_the_range_is_told_and_not_their_middle():
+    assert against_prediction([0.8, 2.1, 3.4], 0.5, "s", 1).endswith(": measured is 1.60 to 6.80 of the prediction")
 
 
 def test_the_largest_is_named_only_with_a_lead():
