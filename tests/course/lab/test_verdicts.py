@@ -1,5 +1,8 @@
 """What a measurement allows to say, from made-up times."""
 
+import math
+import random
+
 import pytest
 
 from course.lab import real_model
@@ -27,6 +30,26 @@ def test_of_five_rounds_one_that_was_disturbed_does_not_hide_the_rest():
     assert str(found) == "2.00× (2.00 to 2.00 in all but 2 of 5 rounds)"
     two = ratio({"slow": [2.0] * 5, "fast": [1.0, 1.0, 1.0, 9.0, 9.0]}, "slow", "fast")
     assert not two.is_told
+
+
+def share_told(n_rounds, times_as_long, noise):
+    """Of two thousand runs on a machine of such noise, a share of 1; the same runs every time."""
+    chance, n_told = random.Random(0), 0
+    for _ in range(2000):
+        slow, fast = ([math.exp(chance.gauss(0, noise)) for _ in range(n_rounds)] for _ in range(2))
+        n_told += ratio({"slow": [times_as_long * s for s in slow], "fast": fast}, "slow", "fast").is_told
+    return n_told / 2000
+
+
+@pytest.mark.parametrize("n_rounds", range(3, 16))
+def test_of_equal_speeds_chance_makes_a_difference_in_one_run_of_twenty(n_rounds):
+    # A limit of 5 %, and two standard errors of 2,000 runs, 2 · √(0.05 · 0.95 / 2000) = 1 %.
+    assert share_told(n_rounds, 1.0, 0.05) <= 0.06
+
+
+@pytest.mark.parametrize("n_rounds", range(3, 16))
+def test_a_difference_well_beyond_the_noise_is_told(n_rounds):
+    assert share_told(n_rounds, 1.5, 0.02) >= 0.99
 
 
 @pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
