@@ -6,6 +6,8 @@ from numbers import Integral, Real
 from types import ModuleType
 from typing import Any
 
+_MOST_SHOWN = 100
+
 
 def require_positive(**values: Any) -> None:
     """Raise ValueError unless every value is a finite number above 0."""
@@ -26,7 +28,16 @@ def require_whole(minimum: int, **values: Any) -> None:
     """Raise ValueError unless every value is an integer of at least `minimum`: 2.0 is none, a range cannot take it."""
     for name, value in values.items():
         if not isinstance(value, Integral) or isinstance(value, bool) or value < minimum:
-            raise ValueError(f"{name} is {value!r}; it must be a whole number, {minimum} or more")
+            raise ValueError(f"{name} is {shown(value)}; it must be a whole number, {minimum} or more")
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message shows it: its beginning, where it would fill the screen."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        return "a whole number of thousands of digits"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
 def require_package(name: str, purpose: str, extra: str) -> ModuleType:
@@ -43,7 +54,7 @@ def _require(is_allowed: Any, allowed: str, values: dict[str, Any]) -> None:
     for name, value in values.items():
         is_number = isinstance(value, Real) and not isinstance(value, bool) and _is_finite(value)
         if not (is_number and is_allowed(value)):
-            raise ValueError(f"{name} is {value!r}; it must be {allowed}")
+            raise ValueError(f"{name} is {shown(value)}; it must be {allowed}")
 
 
 def _is_finite(value: Any) -> bool:

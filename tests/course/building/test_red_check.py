@@ -46,6 +46,7 @@ SMALLER = {
         "[8, 16, 32, 128]": "[16, 128]",
         "prompt, 300, Rng(3)": "prompt, 50, Rng(3)",
         "rows_of(found, 4, 1024)": "rows_of(found, 2, 1024)",
+        "new_cache(kind, window, 4, 1024)": "new_cache(kind, window, 2, 1024)",
         'encoding="utf-8"))[::4]': 'encoding="utf-8"))[::40]',
     },
     "week10_price_of_a_token": {
