@@ -40,6 +40,11 @@ SMALLER = {
         "served = trace[:24]": "served = trace[:6]",
     },
     "week06_2_paging": {"[24, 32, 40, 48, 64, 96, all_blocks]": "[24, 48, all_blocks]"},
+    "week07_prompt_caching": {
+        "sizes = [40, 80, 160, 240, 340, 440, 540, 640, 660, 700, 800]": "sizes = [40, 340, 800]",
+        "range(640, 801, 4)": "range(640, 801, 40)",
+        "k=2400)": "k=240)",
+    },
     "week08_mixture_of_experts": {"steps=300": "steps=30"},
     "week09_smaller_cache": {
         "[8, 16, 32, 64, 128, 512]": "[16, 512]",
