@@ -3,6 +3,7 @@
 The web server is an optional extra, and torch takes seconds to import: both are imported inside the command.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,9 +104,9 @@ def serve(
         app = build_app(thread, tokenizer, name, limits, access, feed)
         if log_requests:
             begin_to_log()
-        _say_where(name, host, listener.getsockname()[1], api_key is not None)
+        say_where = partial(_say_where, name, host, listener.getsockname()[1], api_key is not None)
         try:
-            WebServer(app, lambda: thread.drain(grace_seconds), limits).run(sockets=[listener])
+            WebServer(app, lambda: thread.drain(grace_seconds), limits, say_where).run(sockets=[listener])
         finally:
             if record is not None and feed.recording is not None:
                 with one_line(NO_RECORD):

@@ -41,12 +41,19 @@ class WebServer(uvicorn.Server):
 
     Args:
         drain: ends when the requests under way have, or the grace period is over.
+        on_ready: is called once requests and signals are heard; who is told so may end the process at once.
 
     Attributes:
         book: the connections.
     """
 
-    def __init__(self, app: ASGIApp, drain: Callable[[], Awaitable[None]], limits: Limits) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        drain: Callable[[], Awaitable[None]],
+        limits: Limits,
+        on_ready: Callable[[], None] = lambda: None,
+    ) -> None:
         n_connections, backlog = room_for(limits.max_connections, open_files_allowed())
         self.book = ConnectionBook(n_connections, limits.receive_seconds, limits.stalled_seconds)
         super().__init__(
@@ -64,13 +71,18 @@ class WebServer(uvicorn.Server):
                 timeout_graceful_shutdown=math.ceil(limits.grace_seconds) + _LAST_WORDS_SECONDS,
             )
         )
-        self._drain = drain
+        self._drain, self._on_ready = drain, on_ready
         self._draining: asyncio.Task[None] | None = None
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve in the running loop."""
         self._loop = asyncio.get_running_loop()
         await super().serve(sockets)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and say so; by now `capture_signals` has put the handlers in place."""
+        await super().startup(sockets)
+        self._on_ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take a signal. Not uvicorn's way, which is to raise it again in the end: nothing is left to die of then."""

@@ -19,6 +19,8 @@ from nanolm.cli import app
 from nanolm.engine import Engine
 from nanolm.web import WebServer
 
+KILL = "os.kill(os.getpid(), signal.SIGNAL)"
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
@@ -27,9 +29,14 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def not_run(monkeypatch):
-    """The command goes as far as the server, and no farther."""
+    """The command goes as far as the server, which says that it is ready, and no farther."""
     served = []
-    monkeypatch.setattr(WebServer, "run", lambda self, sockets: served.append(self))
+
+    def run(self, sockets):
+        served.append(self)
+        self._on_ready()
+
+    monkeypatch.setattr(WebServer, "run", run)
     return served
 
 
@@ -56,6 +63,17 @@ def test_serve_answers_until_it_is_told_to_stop_and_ends_without_a_word(model, n
         server.send_signal(getattr(signal, name))
         _, said = server.communicate(timeout=PATIENCE_SECONDS)
         assert (server.returncode, said) == (0, "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to send to another process")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_told_to_stop_as_soon_as_it_says_where_it_is_served_it_ends_in_order(model, name):
+    # The signal comes while the line is written, which no other process could manage.
+    at_once = f"from nanolm.cli import serve; say = serve._say_where\nserve._say_where = lambda *a: (say(*a), {KILL})"
+    command = [sys.executable, "-c", f"import os, signal; {at_once}; {COMMAND[2]}", "serve", "--port", "0", str(model)]
+    command = [part.replace("SIGNAL", name) for part in command]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=PATIENCE_SECONDS)
+    assert done.returncode == 0 and done.stderr.count("\n") == 1 and "is served at" in done.stderr, done
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to send to another process")
