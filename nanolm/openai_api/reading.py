@@ -1,5 +1,6 @@
 """From the bytes of a body to a request, or to an error that names the parameter, its value and what is allowed."""
 
+import math
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -21,7 +22,7 @@ def parse(kind: type[Body], raw: bytes) -> Body:
     try:
         body = from_json(raw, allow_inf_nan=False)
     except ValueError as error:
-        raise Refusal(400, f"the body is not JSON: {error}") from None
+        raise _no_json(raw, error) from None
     if not isinstance(body, dict):
         raise Refusal(400, "the body must be a JSON object")
     # What a kind of request has itself is its own, whatever another kind does not do.
@@ -34,6 +35,24 @@ def parse(kind: type[Body], raw: bytes) -> Body:
         return kind.model_validate(body)
     except ValidationError as error:
         raise _refusal(kind, body, error) from None
+
+
+def _no_json(raw: bytes, error: ValueError) -> Refusal:
+    """Say what is wrong with a body; Python and JavaScript write NaN and Infinity where they have no number."""
+    try:
+        body = from_json(raw)
+    except ValueError:
+        body = None
+    if isinstance(body, dict):
+        for name in filter(lambda name: _has_no_number(body[name]), body):
+            return Refusal(400, f"{shown(name)[1:-1]} has NaN or Infinity in it, which JSON does not know", name[:100])
+    return Refusal(400, f"the body is not JSON: {error}")
+
+
+def _has_no_number(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(_has_no_number, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def _refusal(kind: type[RequestBody], body: dict[str, Any], error: ValidationError) -> Refusal:

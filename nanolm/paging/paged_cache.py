@@ -6,6 +6,8 @@ there is a C compiler. Elsewhere, and for prompts, blocks are gathered first, th
 gather copies what attention would have read anyway, so it costs about as much again.
 """
 
+import math
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -16,6 +18,7 @@ from ..quantization.absmax import dequantize, quantize
 from ..quantization.float8 import FLOAT8, saturated
 
 _SCALE_DTYPE = torch.bfloat16
+_NO_MEMORY = ("allocate", "out of memory", "Storage size")  # in torch's words, on a CPU, on a GPU, beyond 64 bits
 
 
 class Scratch:
@@ -33,6 +36,24 @@ class Scratch:
         if given is None:
             given = self._given[shape, dtype] = torch.empty(shape, dtype=dtype, device=device)
         return given
+
+
+def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str, n_blocks: int) -> Tensor:
+    """Return a layer's pool of blocks.
+
+    Raises:
+        ValueError: there is no memory for it.
+    """
+    try:
+        return torch.zeros(shape, dtype=dtype, device=device)
+    except (RuntimeError, TypeError) as error:  # torch's TypeError: a size beyond 64 bits
+        if isinstance(error, RuntimeError) and not any(word in str(error) for word in _NO_MEMORY):
+            raise
+        needed = math.prod(shape) * dtype.itemsize / 1e9
+        raise ValueError(
+            f"n_blocks is {n_blocks}; a layer's keys and values would take {needed:.3g} GB, which is more memory than "
+            "there is: give fewer blocks, or fewer bytes for them"
+        ) from None
 
 
 class PagedKVCache:
@@ -80,8 +101,7 @@ class PagedKVCache:
         return self.dtype
 
     def _pool(self, numbers: int, dtype: torch.dtype, device: torch.device | str) -> Tensor:
-        shape = (2, self.n_kv_heads, self.n_blocks, self.block_size * numbers)
-        return torch.zeros(shape, dtype=dtype, device=device)
+        return zeros((2, self.n_kv_heads, self.n_blocks, self.block_size * numbers), dtype, device, self.n_blocks)
 
     @property
     def _tensors(self) -> list[Tensor]:

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from tiny_models import tiny_model
+from tiny_models import tiny_latent_model, tiny_model
 
 from nanolm.engine import Engine
 from nanolm.sampling import Rng, SamplingParams
@@ -141,3 +141,10 @@ def test_an_engine_s_sizes_are_refused_by_name(name):
 def test_blocks_in_host_memory_need_a_prefix_cache(without):
     with pytest.raises(ValueError, match="host_blocks is 4; without a prefix cache it must be 0"):
         Engine(MODEL, n_blocks=64, host_blocks=4, **without)
+
+
+@pytest.mark.parametrize("n_blocks", [10**14, 10**30], ids=["more than any machine has", "more than torch can count"])
+@pytest.mark.parametrize("model", [MODEL, tiny_latent_model()], ids=["plain", "latent"])
+def test_a_pool_that_no_memory_holds_is_refused_with_its_size(model, n_blocks):
+    with pytest.raises(ValueError, match=r"n_blocks is 10+; a layer's keys and values would take .* GB"):
+        Engine(model, n_blocks=n_blocks)

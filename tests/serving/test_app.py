@@ -393,7 +393,24 @@ def test_a_missing_parameter_is_named():
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{", b"[]", b"5", b'{"a": NaN}', b'"\\ud800"', b'{"model": "\\ud800"}', b"\xff", b"[" * 5000]
+    "body",
+    [
+        b'{"model": "tiny", "prompt": "a", "temperature": NaN}',
+        b'{"model": "tiny", "prompt": "a", "temperature": -Infinity}',
+        b'{"model": "tiny", "prompt": "a", "temperature": [{"a": [NaN]}]}',
+    ],
+)
+def test_what_json_has_no_number_for_is_refused_by_the_field_that_has_it(body):
+    async def scenario(served):
+        return await served.client.post("/v1/completions", content=body)
+
+    assert_refused(
+        serve(scenario), 400, "temperature has NaN or Infinity in it, which JSON does not know", "temperature"
+    )
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"5", b"[NaN]", b'"\\ud800"', b'{"model": "\\ud800"}', b"\xff", b"[" * 5000]
 )
 def test_a_body_that_is_no_json_object_is_refused(body):
     async def scenario(served):
