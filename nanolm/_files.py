@@ -10,11 +10,23 @@ from typing import Any
 def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
     """Let `write` write another file beside `path`, then put that in its place in one step.
 
-    If `write` fails, or the process dies in it, `path` still holds what it held before.
+    If `write` fails, or the process dies in it, `path` still holds what it held before. What is no file, a device say,
+    is written to as it is: nothing may take its place. A link is replaced, not followed.
 
     Raises:
         OSError: the file cannot be written.
     """
+    try:
+        if path.exists() and not path.is_file() and not path.is_symlink():
+            write(path)
+        else:
+            _write_beside(path, write)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # a full disk does not say which file
+        raise
+
+
+def _write_beside(path: Path, write: Callable[[Path], Any]) -> None:
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         write(part)

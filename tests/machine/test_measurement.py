@@ -1,6 +1,8 @@
 """Tests `nanolm/machine/measurement.py`: rates between the measured ones, the chip made from them, and their file."""
 
+import errno
 import json
+import socket
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -173,3 +175,22 @@ def test_without_a_processor_file_the_name_comes_from_platform(monkeypatch):
     monkeypatch.setattr(module.platform, "processor", lambda: "")
     monkeypatch.setattr(module.platform, "machine", lambda: "riscv64")
     assert processor_name() == "riscv64"
+
+
+@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="this system's files are files only")
+def test_what_is_no_file_is_never_replaced_by_one(tmp_path, monkeypatch):
+    """A recording written to /dev/full must not leave a file of that name, even to who may do that."""
+    monkeypatch.chdir(tmp_path)  # a socket's path has at most 108 bytes
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket")
+        with pytest.raises(OSError):
+            files.write_text(Path("socket"), "text")
+        assert Path("socket").is_socket() and [path.name for path in tmp_path.iterdir()] == ["socket"]
+
+
+def test_an_error_names_the_file_that_could_not_be_written(tmp_path):
+    def full(part):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left on device: '.*record.json'"):
+        files.write_whole(tmp_path / "record.json", full)
