@@ -192,5 +192,5 @@ def test_an_error_names_the_file_that_could_not_be_written(tmp_path):
     def full(part):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with pytest.raises(OSError, match="No space left on device: '.*record.json'"):
+    with pytest.raises(OSError, match=r"No space left on device: '.*record\.json'"):
         files.write_whole(tmp_path / "record.json", full)
