@@ -1,6 +1,11 @@
 """An answer that sets something for the whole process: the tests behind it must not notice."""
 
+import random
+
+import numpy as np
+import pytest
 import torch
+from settings_of_torch import settings_kept
 
 from course.audit.cases import folder_of
 from course.grading.runner import run_exercises
@@ -23,3 +28,15 @@ def test_what_an_answer_sets_is_put_back_after_each_test():
     torch.set_default_dtype(torch.float32)
     torch.set_grad_enabled(True)
     assert found == (torch.float32, True), f"an answer's settings outlive its tests: {found}"
+
+
+def test_random_states_and_threads_are_given_back_even_where_a_test_fails():
+    random.seed(1)
+    np.random.seed(1)
+    states = random.getstate(), np.random.get_state()[1].tolist(), torch.get_num_threads()
+    with pytest.raises(ZeroDivisionError), settings_kept():
+        random.seed(2)
+        np.random.seed(2)
+        torch.set_num_threads(torch.get_num_threads() + 1)
+        _ = 1 / 0
+    assert (random.getstate(), np.random.get_state()[1].tolist(), torch.get_num_threads()) == states
