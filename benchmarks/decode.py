@@ -22,6 +22,7 @@ from nanolm.model import NanoLM
 from nanolm.sampling import SamplingParams
 
 from .tools import machine, report
+from .tools.turns import by_rounds
 
 PROMPT_TOKENS = 32
 PREFILL_LENGTHS = (32, 128, 512, 1024)
@@ -68,14 +69,10 @@ def decode_seconds(ours: NanoLM, theirs: Any, n_tokens: int, repetitions: int) -
         "nanolm": lambda: written(step[0] for step in ours.stream([prompt.tolist()], n_tokens, _UNENDING)),
         "transformers": lambda: written_by_transformers(theirs, prompt, n_tokens),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    texts: dict[str, list[int]] = {}
-    for turn in range(repetitions + 1):  # the first warms up
-        for name, way in ways.items():
-            texts[name], times = way()
-            if turn:
-                seconds[name].append((times[-1] - times[0]) / (n_tokens - 1))
-    return {**seconds, "same_text": texts["nanolm"] == texts["transformers"]}
+    found = by_rounds(ways, repetitions)
+    seconds = {name: [(times[-1] - times[0]) / (n_tokens - 1) for _, times in runs] for name, runs in found.items()}
+    texts = [runs[-1][0] for runs in found.values()]
+    return {**seconds, "same_text": texts[0] == texts[1]}
 
 
 def written(tokens: Iterable[int]) -> tuple[list[int], list[float]]:

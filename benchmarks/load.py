@@ -26,6 +26,7 @@ from nanolm.sampling import SamplingParams
 from nanolm.workload import load_trace
 
 from .tools import machine, report
+from .tools.turns import by_rounds
 
 GREEDY = SamplingParams(temperature=0.0, end_tokens=())
 SAMPLED = SamplingParams(temperature=1.0, end_tokens=())
@@ -33,13 +34,7 @@ SAMPLED = SamplingParams(temperature=1.0, end_tokens=())
 
 def in_turns(ways: dict[str, Callable[[], float]], rounds: int) -> dict[str, float]:
     """Return the median of what each way gives, after a round that does not count."""
-    results: dict[str, list[float]] = {name: [] for name in ways}
-    for number in range(rounds + 1):
-        for name, way in ways.items():
-            result = way()
-            if number:
-                results[name].append(result)
-    return {name: statistics.median(each) for name, each in results.items()}
+    return {name: statistics.median(each) for name, each in by_rounds(ways, rounds).items()}
 
 
 def seconds_of_a_pass(engine: Engine, n: int = 10) -> float:

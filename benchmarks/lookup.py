@@ -7,6 +7,7 @@ not: then the engine switches it off.
 
 import statistics
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from nanolm.sampling import SamplingParams
 from nanolm.text import chat_prompt
 
 from .tools import machine, report
+from .tools.turns import by_rounds
 
 _TEXT = (
     "The kettle had been whistling for some time before anyone in the house got up to look after it. Outside the snow "
@@ -62,12 +64,9 @@ def measure(model_name: str, rounds: int, n_tokens: int) -> dict[str, Any]:
     rows = []
     for kind, question in PROMPTS.items():
         prompt = chat_prompt([("user", question)], tokenizer, model.config)
-        runs: dict[str, list[dict[str, Any]]] = {name: [] for name in WAYS}
-        for turn in range(rounds + 1):  # the first one warms up
-            for name, draft in WAYS.items():
-                run = answer(model, prompt, draft, n_tokens)
-                if turn:
-                    runs[name].append(run)
+        runs = by_rounds(
+            {name: partial(answer, model, prompt, draft, n_tokens) for name, draft in WAYS.items()}, rounds
+        )
         ratios = [
             plain["seconds"] / looked["seconds"] for plain, looked in zip(runs["plain"], runs["look-up"], strict=True)
         ]

@@ -9,12 +9,12 @@ import copy
 import statistics
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 import typer
-from tqdm import tqdm
 
 import nanolm
 from nanolm.config import ModelConfig
@@ -24,6 +24,7 @@ from nanolm.quantization import with_compiled_linear
 from nanolm.sampling import SamplingParams
 
 from .tools import machine, report
+from .tools.turns import by_rounds
 
 # Wide and shallow: long rows are read fastest, and few layers have few small operations beside the reading.
 LARGE = ModelConfig(
@@ -47,17 +48,16 @@ def decode_seconds(models: dict[str, NanoLM], n_tokens: int, repetitions: int) -
     """Return, by name and round, the seconds of a token after the first, all taking turns; a first round warms up."""
     vocabulary = next(iter(models.values())).config.vocab_size
     prompt = torch.randint(vocabulary, (PROMPT_TOKENS,), generator=torch.Generator().manual_seed(0)).tolist()
-    seconds: dict[str, list[float]] = {name: [] for name in models}
-    for turn in tqdm(range(repetitions + 1), leave=False, disable=None):
-        for name, model in models.items():
-            stream = model.stream([prompt], n_tokens, _UNENDING)
-            next(stream)
-            start = time.perf_counter()
-            for _ in stream:
-                pass
-            if turn:
-                seconds[name].append((time.perf_counter() - start) / (n_tokens - 1))
-    return seconds
+
+    def seconds_of_a_token(model: NanoLM) -> float:
+        stream = model.stream([prompt], n_tokens, _UNENDING)
+        next(stream)
+        start = time.perf_counter()
+        for _ in stream:
+            pass
+        return (time.perf_counter() - start) / (n_tokens - 1)
+
+    return by_rounds({name: partial(seconds_of_a_token, model) for name, model in models.items()}, repetitions)
 
 
 def measure(model_name: str, quick: bool) -> dict[str, Any]:

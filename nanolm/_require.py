@@ -19,6 +19,11 @@ def require_not_negative(**values: Any) -> None:
     _require(lambda value: value >= 0, "a finite number, 0 or more", values)
 
 
+def require_share(**values: Any) -> None:
+    """Raise ValueError unless every value is a share of something that is never given away whole: 0 to below 1."""
+    _require(lambda value: 0 <= value < 1, "a share, 0 or more and below 1", values)
+
+
 def require_count(minimum: int, **values: Any) -> None:
     """Raise ValueError unless every value is a whole number of at least `minimum`; 8e9 is whole, 1.5 is not."""
     _require(lambda value: value >= minimum and value == int(value), f"a whole number, {minimum} or more", values)

@@ -18,7 +18,7 @@ from contextlib import suppress
 import pytest
 from chernoff import SPENT
 from hypothesis import HealthCheck, configuration, settings
-from settings_of_torch import settings_kept
+from process_settings import settings_kept
 
 from course.grading.seeds import fresh
 

@@ -36,11 +36,7 @@ class Seal(NamedTuple):
 def sealed() -> Seal:
     """Return what stands for every function, class and module that tests and judge can meet."""
     places = [
-        (
-            place,
-            space,
-            [(name, value) for name, value in filter(_matters, space.items()) if (place, name) not in _REPLACED],
-        )
+        (place, space, [(name, value) for name, value in space.items() if _matters(place, name, value)])
         for place, space in _places()
     ]
     functions = [
@@ -53,8 +49,9 @@ def sealed() -> Seal:
     return Seal(values, functions, [(place, space, frozenset(space)) for place, space, _ in places])
 
 
-def _matters(item: tuple[str, Any]) -> bool:
-    return callable(item[1]) or isinstance(item[1], ModuleType | property | staticmethod | classmethod)
+def _matters(place: str, name: str, value: Any) -> bool:
+    watched = callable(value) or isinstance(value, ModuleType | property | staticmethod | classmethod)
+    return watched and (place, name) not in _REPLACED
 
 
 def broken(seal: Seal) -> list[str]:

@@ -59,7 +59,7 @@ def _read(exercise: Exercise, files: Mapping[str, str]) -> Answer:
         return Answer(exercise, unwritten=not_written(exercise, exercise.name))
     reached = reached_names(exercise, needed)
     texts = {path_of(name): without_lying_imports(module, reached) for name, module in needed.items()}
-    return Answer(exercise, texts, findings=tuple(screen(exercise, needed)))
+    return Answer(exercise, texts, findings=tuple(screen(exercise, needed, reached)))
 
 
 def _gather(name: str, files: Mapping[str, str], found: dict[str, Module]) -> None:

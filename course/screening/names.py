@@ -22,9 +22,21 @@ def imported(tree: ast.AST) -> dict[str, str]:
             roots = [alias.name.partition(".")[0] for alias in node.names if not alias.asname]
             found |= whole | dict(zip(roots, roots, strict=True))
         elif isinstance(node, ast.ImportFrom):
-            module = "nanolm." * bool(node.level) + (node.module or "")
-            found |= {alias.asname or alias.name: f"{module.rstrip('.')}.{alias.name}" for alias in node.names}
+            found |= {name: f"{module}.{part}" for module, part, name in bindings(node)}
     return found | _renamed(tree, found)
+
+
+def bindings(node: ast.AST) -> list[tuple[str, str, str]]:
+    """Return (module, what of it, the name it is bound to) for each part of an import; any other node has none.
+
+    ("torch.nn", "", "torch") of `import torch.nn`; the module of a relative import is the engine's.
+    """
+    if isinstance(node, ast.Import):
+        return [(alias.name, "", alias.asname or alias.name.partition(".")[0]) for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        module = ("nanolm." * bool(node.level) + (node.module or "")).rstrip(".")
+        return [(module, alias.name, alias.asname or alias.name) for alias in node.names]
+    return []
 
 
 def _renamed(tree: ast.AST, names: Mapping[str, str]) -> dict[str, str]:
@@ -61,8 +73,7 @@ def handed_on(tree: ast.AST) -> set[int]:
     `[torch]`, `f(torch)` and `t=torch` in a signature; not `t = torch`, which `imported` follows.
     """
     nodes = list(ast.walk(tree))
-    aliases = [alias for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    modules = {alias.asname or alias.name.partition(".")[0] for alias in aliases}
+    modules = {name for node in nodes if isinstance(node, ast.Import) for _, _, name in bindings(node)}
     of_attributes = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
     assigned = {id(node.value) for node in nodes if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr)}
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
@@ -116,7 +127,7 @@ def excused(tree: ast.AST) -> set[int]:
 
 def _calls(node: ast.AST, *names: str) -> bool:
     """Whether a node is a call of one of these names with `self`, or a part of it, for its first argument."""
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names and node.args):
+    if not (_is_call_of(node, *names) and node.args):
         return False
     place = node.args[0]
     while isinstance(place, ast.Attribute) and not is_dunder(place.attr):

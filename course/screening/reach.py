@@ -7,6 +7,7 @@ from itertools import pairwise
 from ..registry import Exercise
 from ..text.source import Definition, Function, Module
 from . import rules
+from .names import bindings
 
 
 def reached_names(exercise: Exercise, modules: Mapping[str, Module]) -> set[str]:
@@ -70,12 +71,7 @@ def without_lying_imports(module: Module, reached: set[str]) -> str:
 
 def _is_foreign(node: ast.stmt, reached: set[str]) -> bool:
     """Whether a statement imports nothing but what is left lying and what answers have no need of."""
-    if isinstance(node, ast.Import):
-        bound = [(alias.name, alias.asname or alias.name.partition(".")[0]) for alias in node.names]
-    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        bound = [(node.module, alias.asname or alias.name) for alias in node.names]
-    else:
-        return False
-    return all(
+    bound = [(module, name) for module, _, name in bindings(node)]
+    return bool(bound) and all(
         is_left_lying(module, name, reached) and module.partition(".")[0] not in rules.IMPORTS for module, name in bound
     )

@@ -14,16 +14,15 @@ from ..paths import packaged, read
 from ..registry import Exercise
 from ..text.source import Definition, Module, path_of
 from . import rules
-from .names import chain, classes_held, constant, excused, handed_on, imported, is_dunder
-from .reach import is_left_lying, reached_names, run_at_import
+from .names import bindings, chain, classes_held, constant, excused, handed_on, imported, is_dunder
+from .reach import is_left_lying, run_at_import
 
 _HIDDEN_NAME = re.compile(r"__[A-Za-z]|[A-Za-z]__")
 
 
-def screen(exercise: Exercise, modules: Mapping[str, Module]) -> list[str]:
-    """Return a sentence for each finding in what the exercise's tests can reach of these modules."""
+def screen(exercise: Exercise, modules: Mapping[str, Module], reached: set[str]) -> list[str]:
+    """Return a sentence for each finding in what the exercise's tests reach of these modules (`reached_names`)."""
     found: dict[str, None] = {}
-    reached = reached_names(exercise, modules)
     for name, module in modules.items():
         reader = _Reader(path_of(name), module.tree, reached)
         own = _engine_s_own(name, exercise)
@@ -83,16 +82,12 @@ class _Reader:
         if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
             yield from self._store(node)
 
-    def _import(self, node: ast.Import) -> Iterator[str]:
-        for alias in node.names:
-            if not is_left_lying(alias.name, alias.asname or alias.name.partition(".")[0], self.reached):
-                yield from _import_problems(alias.name, "")
+    def _import(self, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+        for module, part, name in bindings(node):
+            if not is_left_lying(module, name, self.reached):
+                yield from _import_problems(module, "" if part == "*" else part)
 
-    def _importfrom(self, node: ast.ImportFrom) -> Iterator[str]:
-        for alias in node.names:
-            module = ("nanolm." * bool(node.level) + (node.module or "")).rstrip(".")
-            if not is_left_lying(module, alias.asname or alias.name, self.reached):
-                yield from _import_problems(module, "" if alias.name == "*" else alias.name)
+    _importfrom = _import
 
     def _name(self, node: ast.Name) -> Iterator[str]:
         if id(node) in self.excused:

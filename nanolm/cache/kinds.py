@@ -34,9 +34,10 @@ def cache_classes(kind: CacheKind) -> CacheClasses:
     Raises:
         ValueError: another kind.
     """
-    if not isinstance(kind, str) or kind not in _CLASSES:
+    name = kind if isinstance(kind, str) else ""  # a list has no hash, and an array no one truth
+    if name not in _CLASSES:
         # How far a layer sees is another question than how its numbers are kept.
-        is_window = isinstance(kind, str) and kind in ("window", "hybrid")
+        is_window = name in ("window", "hybrid")
         windows = "; windows are HybridKVCache's, and of an engine the option `windows`" if is_window else ""
         raise ValueError(f"cache_kind is {kind!r}; it must be one of {', '.join(_CLASSES)}{windows}")
-    return _CLASSES[kind]
+    return _CLASSES[name]

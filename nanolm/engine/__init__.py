@@ -36,8 +36,6 @@ _HOMES = {
     "intake": [
         "Intake",
         "Stop",
-        "T",
-        "check_sizes",
         "check_steady",
     ],
     "metrics": [
@@ -101,8 +99,6 @@ if TYPE_CHECKING:
     from .engine import Engine as Engine
     from .intake import Intake as Intake
     from .intake import Stop as Stop
-    from .intake import T as T
-    from .intake import check_sizes as check_sizes
     from .intake import check_steady as check_steady
     from .metrics import EngineMetrics as EngineMetrics
     from .metrics import RequestMetrics as RequestMetrics

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from .._require import require_share, require_whole
 from ..cache.kinds import CacheKind
 from ..model.decoder import NanoLM
 from ..paging.counted_radix_cache import CountedRadixCache
@@ -20,7 +21,6 @@ from ..paging.watched import WatchedAllocator
 from ..window.grouped_cache import grouped_paged_cache
 from ..window.layer_groups import LayerGroups
 from .blocking import BlockingCalls
-from .intake import check_sizes
 from .metrics import EngineMetrics, StepRecord, summary
 from .model_runner import ModelRunner
 from .plain_runner import PlainRunner
@@ -87,7 +87,9 @@ class Engine(BlockingCalls):
         plain: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        check_sizes(cache_bytes, max_running, max_tokens_per_step, host_blocks, gamma, max_overtakes, reserve)
+        require_whole(1, cache_bytes=cache_bytes)
+        require_whole(0, host_blocks=host_blocks)
+        require_share(reserve=reserve)
         windows = windows if windows is not None else model.config.windows or None
         groups = None if windows is None else LayerGroups(windows)
         models = [(model, groups)]
@@ -215,9 +217,7 @@ class Engine(BlockingCalls):
             raise
 
 
-def _record(
-    outcomes: Sequence[Outcome], plan: Plan, scheduler: Scheduler, at: float, model_seconds: float
-) -> StepRecord:
+def _record(outcomes: list[Outcome], plan: Plan, scheduler: Scheduler, at: float, model_seconds: float) -> StepRecord:
     """Return the record of a pass as things stand when it has run, before requests end and give blocks back."""
     # As it was run, not as it was planned: a draft may have found fewer tokens than there was room for.
     work = [(request, n) for request, n, *_ in outcomes if request.leader is None]

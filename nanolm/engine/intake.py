@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
-from numbers import Real
 from operator import index
 from typing import TypeVar
 
@@ -19,7 +18,7 @@ from .request import Request
 from .scheduler import Scheduler
 
 Stop = Callable[[list[int]], bool] | None
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class Intake:
@@ -165,28 +164,11 @@ def _token_ids(prompt: Sequence[int]) -> list[int]:
         raise ValueError(f"prompt is {prompt!r}; it must be a sequence of token ids, whole numbers") from None
 
 
-def _listed(name: str, values: Sequence[T], of: str) -> list[T]:
+def _listed(name: str, values: Sequence[_T], of: str) -> list[_T]:
     try:
         return list(values)
     except TypeError:
         raise ValueError(f"{name} is {values!r}; it must be a list of {of}") from None
-
-
-def check_sizes(
-    cache_bytes: int,
-    max_running: int,
-    max_tokens_per_step: int,
-    host_blocks: int,
-    gamma: int,
-    max_overtakes: int,
-    reserve: float,
-) -> None:
-    """Raise a ValueError for an engine's size that is none, by its name; the pool's own are refused by the pool."""
-    counts = {"max_running": max_running, "max_tokens_per_step": max_tokens_per_step, "gamma": gamma}
-    require_whole(1, cache_bytes=cache_bytes, **counts)
-    require_whole(0, host_blocks=host_blocks, max_overtakes=max_overtakes)
-    if not isinstance(reserve, Real) or isinstance(reserve, bool) or not 0 <= reserve < 1:
-        raise ValueError(f"reserve is {reserve!r}; it must be a share of the blocks, 0 or more and below 1")
 
 
 def check_steady(n_positions: int, config: ModelConfig) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from .._require import require_count
+from .._require import require_whole
 from ..cache.kinds import CacheKind
 from ..model.decoder import NanoLM
 from ..paging.paged_cache import PagedKVCache
@@ -153,4 +153,4 @@ def _check(draft: NanoLM | str | None, model: NanoLM, gamma: int) -> None:
         check_draft(draft.config.vocab_size, model.config.vocab_size, gamma)
     elif draft not in (None, "prompt-lookup"):
         raise ValueError(f"draft is {draft!r}; it must be a model, 'prompt-lookup' or None")
-    require_count(1, gamma=gamma)
+    require_whole(1, gamma=gamma)

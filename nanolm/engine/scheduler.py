@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .._require import require_count
+from .._require import require_whole
 from ..paging.blocks import BlockAllocator
 from ..paging.radix_cache import RadixCache
 from ..window.block_tables import GroupedTables
@@ -73,8 +73,8 @@ class Scheduler(Admission):
         max_overtakes: int = 0,
         groups: LayerGroups | None = None,
     ) -> None:
-        require_count(1, max_running=max_running, max_tokens_per_step=max_tokens_per_step)
-        require_count(0, reserve=reserve, max_overtakes=max_overtakes)
+        require_whole(1, max_running=max_running, max_tokens_per_step=max_tokens_per_step)
+        require_whole(0, reserve=reserve, max_overtakes=max_overtakes)
         self.allocator, self.block_size, self.prefix = allocator, block_size, prefix
         self.max_running, self.max_tokens_per_step = max_running, max_tokens_per_step
         self.reserve, self.max_overtakes, self.groups = reserve, max_overtakes, groups

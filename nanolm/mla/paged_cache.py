@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ..budget.shapes import LatentAttention
 from ..config import ModelConfig
-from ..paging.paged_cache import PagedKVCache, Scratch, zeros
+from ..paging.paged_cache import PagedKVCache, Scratch
 
 
 class LatentPagedCache(PagedKVCache):
@@ -39,7 +39,7 @@ class LatentPagedCache(PagedKVCache):
         return False
 
     def _pool(self, numbers: int, dtype: torch.dtype, device: torch.device | str) -> Tensor:
-        return zeros((1, 1, self.n_blocks, self.block_size * numbers), dtype, device, self.n_blocks)
+        return self._zeros((1, 1, self.n_blocks, self.block_size * numbers), dtype, device)
 
     def write(self, layer: int, k: Float[Tensor, "1 n H"], v: Float[Tensor, "1 n C"], slots: Int[Tensor, "n"]) -> None:
         """Store the keys of n positions, each in its slot; v is the first part of k and is not kept again."""

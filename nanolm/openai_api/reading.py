@@ -43,10 +43,11 @@ def _no_json(raw: bytes, error: ValueError) -> Refusal:
         body = from_json(raw)
     except ValueError:
         body = None
-    if isinstance(body, dict):
-        for name in filter(lambda name: _has_no_number(body[name]), body):
-            return Refusal(400, f"{shown(name)[1:-1]} has NaN or Infinity in it, which JSON does not know", name[:100])
-    return Refusal(400, f"the body is not JSON: {error}")
+    fields = body if isinstance(body, dict) else {}
+    name = next((name for name, value in fields.items() if _has_no_number(value)), None)
+    if name is None:
+        return Refusal(400, f"the body is not JSON: {error}")
+    return Refusal(400, f"{shown(name)[1:-1]} has NaN or Infinity in it, which JSON does not know", name[:100])
 
 
 def _has_no_number(value: Any) -> bool:

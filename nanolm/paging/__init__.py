@@ -33,7 +33,6 @@ _HOMES = {
         "Int8PagedKVCache",
         "PagedKVCache",
         "Scratch",
-        "zeros",
     ],
     "radix_cache": [
         "RadixCache",
@@ -79,7 +78,6 @@ if TYPE_CHECKING:
     from .paged_cache import Int8PagedKVCache as Int8PagedKVCache
     from .paged_cache import PagedKVCache as PagedKVCache
     from .paged_cache import Scratch as Scratch
-    from .paged_cache import zeros as zeros
     from .radix_cache import RadixCache as RadixCache
     from .radix_cache import reusable_prefix_tokens as reusable_prefix_tokens
     from .radix_tree import Blocks as Blocks

@@ -38,24 +38,6 @@ class Scratch:
         return given
 
 
-def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str, n_blocks: int) -> Tensor:
-    """Return a layer's pool of blocks.
-
-    Raises:
-        ValueError: there is no memory for it.
-    """
-    try:
-        return torch.zeros(shape, dtype=dtype, device=device)
-    except (RuntimeError, TypeError) as error:  # torch's TypeError: a size beyond 64 bits
-        if isinstance(error, RuntimeError) and not any(word in str(error) for word in _NO_MEMORY):
-            raise
-        needed = math.prod(shape) * dtype.itemsize / 1e9
-        raise ValueError(
-            f"n_blocks is {n_blocks}; a layer's keys and values would take {needed:.3g} GB, which is more memory than "
-            "there is: give fewer blocks, or fewer bytes for them"
-        ) from None
-
-
 class PagedKVCache:
     """Keys and values of a pool of blocks.
 
@@ -101,7 +83,20 @@ class PagedKVCache:
         return self.dtype
 
     def _pool(self, numbers: int, dtype: torch.dtype, device: torch.device | str) -> Tensor:
-        return zeros((2, self.n_kv_heads, self.n_blocks, self.block_size * numbers), dtype, device, self.n_blocks)
+        return self._zeros((2, self.n_kv_heads, self.n_blocks, self.block_size * numbers), dtype, device)
+
+    def _zeros(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device | str) -> Tensor:
+        """Return a layer's pool; raise a ValueError where there is no memory for it."""
+        try:
+            return torch.zeros(shape, dtype=dtype, device=device)
+        except (RuntimeError, TypeError) as error:  # torch's TypeError: a size beyond 64 bits
+            if isinstance(error, RuntimeError) and not any(word in str(error) for word in _NO_MEMORY):
+                raise
+            needed = math.prod(shape) * dtype.itemsize / 1e9
+            raise ValueError(
+                f"n_blocks is {self.n_blocks}; a layer's keys and values would take {needed:.3g} GB, which is more "
+                "memory than there is: give fewer blocks, or fewer bytes for them"
+            ) from None
 
     @property
     def _tensors(self) -> list[Tensor]:

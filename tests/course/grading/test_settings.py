@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 import torch
-from settings_of_torch import settings_kept
+from process_settings import settings_kept
 
 from course.audit.cases import folder_of
 from course.grading.runner import run_exercises
