@@ -62,7 +62,7 @@ from tqdm.auto import tqdm
 
 from course.lab import figures
 from course.lab.timing import rounds_allowed, take_turns
-from course.lab.verdicts import against_prediction
+from course.lab.verdicts import CANNOT_TELL, ROUNDS_TO_TELL, against_prediction
 from nanolm import load
 from nanolm.budget import A100, H100, H200, LLAMA_3_8B, kv_cache_bytes, max_concurrent_requests
 from nanolm.engine import Engine
@@ -703,11 +703,11 @@ def serve(slots, n_requests=None):
 
 
 def in_rounds(tried, seconds=3):
-    """Every run, slots in turns: at least two rounds of each, the quick ones more."""
+    """Every run, slots in turns: as many rounds of each as a verdict takes, of the quick ones more."""
     found = {slots: [] for slots in tried}
     for round_number in tqdm(range(rounds_allowed(6)), leave=False):
         for slots, runs in found.items():
-            if round_number < 2 or sum(run.seconds for run, _ in runs) < seconds:
+            if round_number < ROUNDS_TO_TELL or sum(run.seconds for run, _ in runs) < seconds:
                 runs.append(serve(slots))
     return found
 
@@ -759,11 +759,14 @@ for slots in (2, 4, 16):
     aside[slots] = min(each) / (predicted[slots] * n_tokens)
     print(f"{slots:2} slots, seconds in all: {against_prediction(each, predicted[slots] * n_tokens, 's', 1)}")
 worst = max(aside, key=lambda slots: abs(math.log(aside[slots])))
-if max(aside[worst], 1 / aside[worst]) < 1.25:
+n_rounds = min(map(len, all_runs.values()))
+if n_rounds < ROUNDS_TO_TELL:
+    print(f"{CANNOT_TELL}: {n_rounds} round{'s' * (n_rounds > 1)} of each, and it takes {ROUNDS_TO_TELL}")
+elif max(aside[worst], 1 / aside[worst]) < 1.25:
     print(f"two measurements gave the other three: the shortest runs are {min(aside.values()):.2f} to ", end="")
     print(f"{max(aside.values()):.2f} of the prediction")
 else:
-    print(f"cannot tell on this run: the shortest of {worst} slots took {aside[worst]:.2f} of the prediction; ", end="")
+    print(f"{CANNOT_TELL}: the shortest of {worst} slots took {aside[worst]:.2f} of the prediction; ", end="")
     print("once more, when nothing else runs")
 at_16 = served[16][0].tokens_per_second
 print(f"16 slots: you said {my_rate_at_16} tokens/s and {my_price_at_16} dollars; ", end="")

@@ -35,8 +35,19 @@ _ROUNDS = ("take_turns", "side_by_side", "timed", "rounds_allowed", "rounds")
 
 def too_few_rounds(text: str) -> list[str]:
     """The measurements of a lesson in too few rounds to say anything of them, as they are written."""
-    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and _name(node) in _ROUNDS]
-    return [ast.unparse(call) for call in calls if any(n < ROUNDS_TO_TELL for n in _constants(call))]
+    nodes = list(ast.walk(ast.parse(text)))
+    calls = [node for node in nodes if isinstance(node, ast.Call) and _name(node) in _ROUNDS]
+    few = [call for call in calls if any(n < ROUNDS_TO_TELL for n in _constants(call))]
+    return [ast.unparse(node) for node in [*few, *filter(_ends_early, nodes)]]
+
+
+def _ends_early(node: ast.AST) -> bool:
+    """Whether rounds go on only below a literal smaller than what a verdict takes: `round_number < 2`."""
+    if not (isinstance(node, ast.Compare) and re.search(r"(?<![a-z])rounds?(?![a-z])", ast.unparse(node.left))):
+        return False
+    below = zip(node.ops, node.comparators, strict=True)
+    limits = [each.value for op, each in below if isinstance(op, ast.Lt) and isinstance(each, ast.Constant)]
+    return any(isinstance(limit, int) and limit < ROUNDS_TO_TELL for limit in limits)
 
 
 def _name(call: ast.Call) -> str:
@@ -56,3 +67,8 @@ def test_every_measurement_of_a_lesson_has_rounds_enough_to_tell(lesson):
 @pytest.mark.parametrize("call", ["take_turns(calls, 2)", "take_turns(calls, repeats=2)", "rounds_allowed(1)"])
 def test_a_measurement_in_too_few_rounds_is_found(call):
     assert too_few_rounds(f"for _ in {call}:\n    pass") == [call]
+
+
+def test_a_loop_that_may_end_after_too_few_rounds_is_found():
+    assert too_few_rounds("if round_number < 2 or seconds < 3:\n    pass") == ["round_number < 2"]
+    assert not too_few_rounds("if round_number < ROUNDS_TO_TELL or ground < 1:\n    pass")
