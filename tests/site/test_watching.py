@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 from browser import program
-from serving import random_model
+from serving import ALPHABET, random_model
 from web_server import running
 
 from course.book.replays import FOLDER, REPLAYS
@@ -117,6 +117,25 @@ def test_a_live_page_shows_twenty_requests_to_their_end(browser):
         assert httpx.get(f"{server.url}/metrics").text.count('nanolm_requests_total{reason="length"} 20.0') == 1
         browser.until(f"{IN_PAGE}.getElementById('queue').textContent.includes('0 requests run, 0 wait')")
         browser.until(f"{IN_PAGE}.getElementById('requests').textContent.includes('ended: length')")
+        assert browser.complaints() == []
+
+
+def test_all_prompts_are_with_the_engine_at_once_and_each_answer_stands_behind_its_own(browser):
+    letters = ALPHABET[:12]  # each is followed by the next
+    with running(max_running=2) as server:
+        open_live(browser, server.url)
+        # A browser opens six connections to a server: with a request for each prompt the rest would wait in the page.
+        browser.run(
+            "window.asked = 0; const real = window.fetch;"
+            "window.fetch = (...all) => (window.asked += String(all[0]).includes('completions'), real(...all)); 0"
+        )
+        browser.run(f"{IN_PAGE}.getElementById('prompts').value = {json.dumps(chr(10).join(letters))}")
+        browser.run(f"{IN_PAGE}.getElementById('tokens').value = 3")
+        browser.run(f"{IN_PAGE}.getElementById('send').click()")
+        rows = f"[...{IN_PAGE}.querySelectorAll('#answers li')].map(li => li.textContent)"
+        browser.until(f"{rows}.length == 12 && {rows}.every(row => !row.endsWith('…'))")
+        assert browser.run("asked") == 1
+        assert browser.run(rows) == [ALPHABET[i : i + 4] for i in reversed(range(12))]
         assert browser.complaints() == []
 
 
