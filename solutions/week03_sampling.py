@@ -1003,7 +1003,7 @@ figures.show(
 #
 # - **float64** moves twice the bytes and computes half the numbers per instruction. On a large GPU it costs far more
 #   than that, since the matrix units are built for 16 bits.
-# - **Tiles** cost most for a single text, which pays for fifteen rows of zeros. A batch that fills its tiles pays for
+# - **Tiles** make a single text pay for fifteen rows of zeros. A batch that fills its tiles pays for
 #   none of them; what its line shows is the price of cutting it up and joining the pieces.
 # - **The tree** writes every product to memory, which a matrix kernel never does, and it has more products the larger
 #   the batch. It is the version to trust, and to test the others with.
