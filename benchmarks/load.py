@@ -10,9 +10,9 @@
 5. a request of 1,900 tokens beside 15 of 64, and 16 of 64: seconds of a decode pass, beside the bytes that each reads.
 """
 
+import math
 import statistics
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Annotated
 
@@ -30,11 +30,7 @@ from .tools.turns import by_rounds
 
 GREEDY = SamplingParams(temperature=0.0, end_tokens=())
 SAMPLED = SamplingParams(temperature=1.0, end_tokens=())
-
-
-def in_turns(ways: dict[str, Callable[[], float]], rounds: int) -> dict[str, float]:
-    """Return the median of what each way gives, after a round that does not count."""
-    return {name: statistics.median(each) for name, each in by_rounds(ways, rounds).items()}
+Rounds = dict[str, list[float]]  # what each way gave, by name and round; one round where nothing is timed
 
 
 def seconds_of_a_pass(engine: Engine, n: int = 10) -> float:
@@ -70,7 +66,7 @@ def fill_pool(engine: Engine) -> None:
         text += 1
 
 
-def full_pool(model: NanoLM, rounds: int, n_cached: int = 64_000) -> dict[str, float]:
+def full_pool(model: NanoLM, rounds: int, n_cached: int = 64_000) -> Rounds:
     """A pass at 64 decodes in a pool with room, and in one that cached blocks fill, where each new block evicts one."""
     n_new, size = 12 * (rounds + 2), 4
     n_needed = 64 * (8 + n_new) // size
@@ -81,12 +77,10 @@ def full_pool(model: NanoLM, rounds: int, n_cached: int = 64_000) -> dict[str, f
         "room in the pool": partial(seconds_of_a_pass, empty),
         f"{n_cached:,} cached blocks": partial(seconds_of_a_pass, full),
     }
-    return in_turns(ways, rounds)
+    return by_rounds(ways, rounds)
 
 
-def drafts(
-    model: NanoLM, draft: NanoLM, sampling: SamplingParams, n: int, at_a_time: int, rounds: int
-) -> dict[str, float]:
+def drafts(model: NanoLM, draft: NanoLM, sampling: SamplingParams, n: int, at_a_time: int, rounds: int) -> Rounds:
     """Tokens a second of n requests of 96 new tokens, so many at a time, with each kind of draft."""
     prompts = [arrival.prompt for arrival in load_trace() if arrival.prompt][:n]
 
@@ -99,21 +93,21 @@ def drafts(
     engines = {
         name: Engine(model, draft=kind, prefix_cache=False, max_running=at_a_time) for name, kind in kinds.items()
     }
-    return in_turns({name: lambda engine=engine: serve(engine) for name, engine in engines.items()}, rounds)
+    return by_rounds({name: lambda engine=engine: serve(engine) for name, engine in engines.items()}, rounds)
 
 
-def small_pool(model: NanoLM) -> dict[str, float]:
+def small_pool(model: NanoLM) -> Rounds:
     """The share of positions that are run twice where 48 blocks are too few for 32 requests, by reserve."""
     shares = {}
     trace = [arrival for arrival in load_trace() if arrival.prompt][:32]
     for reserve in (0.0, 0.125, 0.25, 0.5):
         engine = Engine(model, n_blocks=48, prefix_cache=False, reserve=reserve)
         engine.generate([arrival.prompt for arrival in trace], [arrival.n_output_tokens for arrival in trace], GREEDY)
-        shares[f"{reserve:.1%} in reserve"] = engine.metrics.again_share
+        shares[f"{reserve:.1%} in reserve"] = [engine.metrics.again_share]
     return shares
 
 
-def short_behind_long(model: NanoLM) -> dict[str, float]:
+def short_behind_long(model: NanoLM) -> Rounds:
     """Seconds to the first token of a short request behind 31 prompts of 1,500 tokens."""
     waits = {}
     for name, max_overtakes in (("first come, first served", 0), ("short ones let pass", 4)):
@@ -123,11 +117,11 @@ def short_behind_long(model: NanoLM) -> dict[str, float]:
         short = engine.request(engine.add_request([5] * 20, 1, GREEDY))
         while short.finish_reason is None:
             engine.step()
-        waits[name] = short.metrics.ttft_seconds
+        waits[name] = [short.metrics.ttft_seconds]
     return waits
 
 
-def long_among_short(model: NanoLM, rounds: int) -> tuple[dict[str, float], float]:
+def long_among_short(model: NanoLM, rounds: int) -> tuple[Rounds, float]:
     """Seconds of a decode pass with and without one long request, and the ratio of the bytes that they read."""
     lengths = {"16 of 64": [64] * 16, "15 of 64 and one of 1,900": [64] * 15 + [1900]}
     n_new = 12 * (rounds + 2)
@@ -136,7 +130,20 @@ def long_among_short(model: NanoLM, rounds: int) -> tuple[dict[str, float], floa
     of_a_position = model.new_paged_cache(1, 1).block_bytes
     read = [weights + of_a_position * sum(each) for each in lengths.values()]
     ways = {name: lambda engine=engine: seconds_of_a_pass(engine) for name, engine in engines.items()}
-    return in_turns(ways, rounds), read[1] / read[0]
+    return by_rounds(ways, rounds), read[1] / read[0]
+
+
+def compared(table: Rounds) -> list[list[str]]:
+    """Return a row for each way: its median, and the median, least and largest of its ratio to the first, by round.
+
+    Rounds beside each other meet the same machine, so their ratio says more than that of two medians.
+    """
+    first, rows = next(iter(table.values())), []
+    for name, values in table.items():
+        ratios = [value / of_first if of_first else math.nan for value, of_first in zip(values, first, strict=True)]
+        spread = f"{min(ratios):.2f}, {max(ratios):.2f}" if len(ratios) > 1 else ""
+        rows.append([name, f"{statistics.median(values):.4g}", f"{statistics.median(ratios):.2f}", spread])
+    return rows
 
 
 def main(rounds: Annotated[int, typer.Option(min=1, help="turns of each way")] = 5) -> None:
@@ -151,12 +158,9 @@ def main(rounds: Annotated[int, typer.Option(min=1, help="turns of each way")] =
     tables["share of positions run twice, 48 blocks"] = small_pool(model)
     tables["seconds to a short one's first token"] = short_behind_long(model)
     tables["seconds of a decode pass"], ratio = long_among_short(model, rounds)
-    rows = []
-    for title, table in tables.items():
-        first = next(iter(table.values()))
-        rows += [[title, name, f"{value:.4g}", f"{value / first:.2f}"] for name, value in table.items()]
+    rows = [[title, *row] for title, table in tables.items() for row in compared(table)]
     notes = [machine.one_line(machine.describe()), f"The last pair reads bytes in the ratio 1 : {ratio:.2f}."]
-    report.show("The engine under load", notes, ["what", "how", "median", "to the first"], rows)
+    report.show("The engine under load", notes, ["what", "how", "median", "to the first", "from, to"], rows)
 
 
 if __name__ == "__main__":

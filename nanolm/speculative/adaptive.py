@@ -23,21 +23,22 @@ class PassTimes:
     """Seconds of a pass by the number of tokens in it: measured at steps of √2, straight lines between them."""
 
     def __init__(self) -> None:
-        self._measured: dict[int, tuple[int, deque[float]]] = {}
+        self._measured: dict[int, deque[float]] = {}
+        self._points: dict[int, tuple[int, float]] = {}  # tokens and seconds of each step
 
     def add(self, n_tokens: int, seconds: float) -> None:
         """Count one pass."""
-        _, last = self._measured.get(_step(n_tokens), (0, deque[float](maxlen=_LAST)))
+        last = self._measured.setdefault(_step(n_tokens), deque(maxlen=_LAST))
         last.append(seconds)
-        self._measured[_step(n_tokens)] = n_tokens, last
+        self._points[_step(n_tokens)] = n_tokens, _usual(last)
 
     def is_known(self, n_tokens: int) -> bool:
         """Whether so many tokens have been run often enough to trust their time."""
-        return len(self._measured.get(_step(n_tokens), (0, ()))[1]) >= _ENOUGH
+        return len(self._measured.get(_step(n_tokens), ())) >= _ENOUGH
 
     def seconds(self, n_tokens: float) -> float | None:
         """Return the seconds that so many tokens take; None where no pass came near (within a factor of 4)."""
-        known = sorted((n, _usual(last)) for n, last in self._measured.values())
+        known = sorted(self._points.values())
         below = [point for point in known if point[0] <= n_tokens]
         above = [point for point in known if point[0] >= n_tokens]
         if below and above:

@@ -15,7 +15,7 @@ def model():
 
 def test_full_pool_has_a_pass_with_and_without_cached_blocks(model):
     table = load.full_pool(model, rounds=1, n_cached=500)
-    assert list(table) == ["room in the pool", "500 cached blocks"] and all(seconds > 0 for seconds in table.values())
+    assert list(table) == ["room in the pool", "500 cached blocks"] and all(seconds > 0 for [seconds] in table.values())
 
 
 def test_fill_pool_leaves_no_block_free_and_each_evictable(model):
@@ -28,7 +28,7 @@ def test_fill_pool_leaves_no_block_free_and_each_evictable(model):
 
 def test_drafts_are_raced_with_none(model):
     table = load.drafts(model, model, load.SAMPLED, n=2, at_a_time=1, rounds=1)
-    assert list(table) == ["no draft", "draft model", "prompt look-up"] and min(table.values()) > 0
+    assert list(table) == ["no draft", "draft model", "prompt look-up"] and min(table.values()) > [0]
 
 
 def test_a_reserve_spares_what_a_small_pool_runs_twice(model):
@@ -42,6 +42,16 @@ def test_long_among_short_counts_the_bytes_that_a_pass_reads(model):
     weights = sum(parameter.nbytes for parameter in model.parameters())
     assert ratio == pytest.approx((weights + of_a_position * (15 * 64 + 1900)) / (weights + of_a_position * 16 * 64))
     assert len(table) == 2
+
+
+def test_ways_are_compared_round_by_round():
+    # A machine that is twice as slow in one round: each round's ratio is 1.5 all the same.
+    first, second = load.compared({"one": [2.0, 4.0, 2.0], "another": [3.0, 6.0, 3.3]})
+    assert first == ["one", "2", "1.00", "1.00, 1.00"] and second == ["another", "3.3", "1.50", "1.50, 1.65"]
+
+
+def test_one_round_has_no_spread_and_a_share_of_nothing_no_ratio():
+    assert load.compared({"one": [0.0], "another": [0.5]}) == [["one", "0", "nan", ""], ["another", "0.5", "nan", ""]]
 
 
 @pytest.fixture(autouse=True)

@@ -7,18 +7,23 @@ point. What a request must get is what `NanoLM.generate` writes for it alone, in
 
 import random
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from tiny_models import tiny_latent_model, tiny_model
 
-from nanolm.engine import Engine
+from nanolm.engine import Engine, Output
 from nanolm.model import quantize_model
 from nanolm.sampling import Rng, SamplingParams
 
 V = 11
 COMMON = [7, 7, 4, 1, 7, 7, 4, 1, 5, 5, 5, 5, 2, 0]
+WINDOWS = {
+    "one layer in four sees all": (5, 5, None, 5),
+    "no layer sees all": (3, 3, 6, 6),
+    "windows of one": (1, None, None, 1),
+}
 ROOM = 20  # positions that any request may take: every pool has so many
 
 
@@ -39,6 +44,8 @@ def model(kind: str) -> Any:
         "4 bits": lambda: quantize_model(tiny_model(), 4, group_size=2),
         "poisoned": _poisoned,
     }
+    if kind in WINDOWS:
+        return tiny_model(n_layers=4, windows=WINDOWS[kind])
     return makers[kind]()
 
 
@@ -73,30 +80,33 @@ class Asked:
     stop: frozenset[int]
     target: str
     cache_kind: str
-    skip: int = 0  # tokens that it was given with, being a fork
     ended: str | None = None
 
     def right(self) -> list[int]:
         """What it writes alone."""
-        text = _alone(self.target, self.cache_kind, tuple(self.prompt), self.n_new, self.rules, self.seed)
+        return self.until_stop(alone(self.target, self.cache_kind, self.prompt, self.n_new, self.rules, self.seed))
+
+    def until_stop(self, text: list[int]) -> list[int]:
+        """A text up to its first stop token, that included."""
         first = next((i for i, token in enumerate(text) if token in self.stop), len(text) - 1)
         return text[: first + 1]
 
+    def more(self) -> dict[str, Any]:
+        """What else `add_request` and `add_group` are told."""
+        return {}
 
-@cache
-def _alone(target: str, kind: str, prompt: tuple[int, ...], n_new: int, rules: SamplingParams, seed: int) -> list[int]:
-    return model(target).generate(list(prompt), n_new, rules, Rng(seed), cache_kind=kind)
+
+def alone(target: str, kind: str, prompt: list[int], n_new: int, rules: SamplingParams, seed: int) -> list[int]:
+    """What a model writes for one request with nobody beside it."""
+    return model(target).generate(prompt, n_new, rules, Rng(seed), cache_kind=kind)
 
 
 class Load:
     """One engine and what happens to it, all out of one number."""
 
     def __init__(self, number: int) -> None:
-        self.chance = chance = random.Random(number)
-        self.target = chance.choice(["plain"] * 4 + ["mixture", "latent", "8 bits", "4 bits"])
-        self.cache_kind = "float" if self.target == "latent" else chance.choice(["float"] * 4 + ["int8", "float8"])
-        drafts = [None, None, "prompt-lookup", "plain", "another", "smaller", "poisoned"]
-        self.draft = chance.choice(drafts)
+        self.chance = random.Random(number)
+        self._models()
         self.options = self._options()
         as_model = self.draft if self.draft in (None, "prompt-lookup") else model(self.draft)
         self.engine = Engine(model(self.target), draft=as_model, **self.options)
@@ -104,6 +114,13 @@ class Load:
         self.texts: dict[int, list[int]] = defaultdict(list)
         self.n_failed = 0
         self._break_now_and_then()
+
+    def _models(self) -> None:
+        chance = self.chance
+        self.target = chance.choice(["plain"] * 4 + ["mixture", "latent", "8 bits", "4 bits"])
+        self.cache_kind = "float" if self.target == "latent" else chance.choice(["float"] * 4 + ["int8", "float8"])
+        drafts = [None, None, "prompt-lookup", "plain", "another", "smaller", "poisoned"]
+        self.draft = chance.choice(drafts)
 
     def _options(self) -> dict[str, Any]:
         chance, size = self.chance, self.chance.choice([1, 2, 4, 8])
@@ -177,12 +194,15 @@ class Load:
             self.n_failed += 1
             return
         for output in outputs:
-            asked = self.asked[output.id]
-            assert asked.ended is None, "something came after the end"
-            self.texts[output.id] += output.tokens
-            asked.ended = output.finish_reason
-            if asked.rules.logprobs is not None and output.tokens:
-                assert output.logprobs is not None and len(output.logprobs) == len(output.tokens)
+            self.take(output, self.asked[output.id])
+
+    def take(self, output: Output, asked: Asked) -> None:
+        """Note what a pass brought a request."""
+        assert asked.ended is None, "something came after the end"
+        self.texts[output.id] += output.tokens
+        asked.ended = output.finish_reason
+        if asked.rules.logprobs is not None and output.tokens:
+            assert output.logprobs is not None and len(output.logprobs) == len(output.tokens)
 
     def new(self) -> Asked:
         chance = self.chance
@@ -195,16 +215,21 @@ class Load:
 
     def ask(self) -> None:
         asked = self.new()
-        number = self.engine.add_request(asked.prompt, asked.n_new, asked.rules, asked.seed, _stop(asked))
+        stop = _stop(asked)
+        number = self.engine.add_request(asked.prompt, asked.n_new, asked.rules, asked.seed, stop, **asked.more())
         self.asked[number] = asked
 
     def ask_for_several(self) -> None:
         first = self.new()
-        several = [Asked(**{**vars(first), "seed": first.seed + i}) for i in range(self.chance.randint(1, 5))]
+        several = [replace(first, seed=first.seed + i) for i in range(self.chance.randint(1, 5))]
         stops = [_stop(asked) for asked in several]
         seeds = [asked.seed for asked in several]
-        numbers = self.engine.add_group(first.prompt, first.n_new, first.rules, seeds, stops)
+        numbers = self.engine.add_group(first.prompt, first.n_new, first.rules, seeds, stops, **first.more())
         self.asked |= dict(zip(numbers, several, strict=True))
+
+    def twin(self, asked: Asked, **changes: Any) -> Asked:
+        """What a fork of a request was asked."""
+        return replace(asked, **changes)
 
     def abort(self) -> None:
         going = [number for number in self.asked if number in self.engine._requests]
@@ -219,10 +244,8 @@ class Load:
         if known and len(running) < self.engine.scheduler.max_running:
             request = self.chance.choice(known)
             asked = self.asked[request.id]
-            twin = Asked(
-                list(request.tokens), request.n_left, asked.rules, self.chance.randrange(10**6), asked.stop,
-                self.target, self.cache_kind,
-            )  # fmt: skip
+            so_far, seed = list(request.tokens), self.chance.randrange(10**6)
+            twin = self.twin(asked, prompt=so_far, n_new=request.n_left, seed=seed, ended=None)
             self.asked[self.engine.fork(request.id, twin.seed, _stop(twin, len(request.new_tokens)))] = twin
 
     def generate(self) -> None:
