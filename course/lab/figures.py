@@ -11,8 +11,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
+from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
@@ -65,6 +67,8 @@ def image_html(fig: Figure, alt: str) -> str:
         _finish(ax)
     for legend in fig.legends:
         legend.set_frame_on(False)
+    for ax in fig.axes:
+        _make_room(ax)
     buffer = io.BytesIO()
     with plt.rc_context(_STYLE):
         fig.savefig(buffer, format="svg", metadata={"Date": None})
@@ -79,13 +83,59 @@ def image_html(fig: Figure, alt: str) -> str:
 
 
 def _finish(ax) -> None:
-    """The title to the left, no frame around the legend: matplotlib reads such settings when text is made."""
+    """The title to the left, no frame around the legend: matplotlib reads such settings when text is made.
+
+    Labels get a white edge, since lines may run through them: not white ones, and none in a box or on a heat map.
+    """
+    on_a_map = ax.images or any(isinstance(each, QuadMesh) for each in ax.collections)
+    for label in ax.texts:
+        if label.get_bbox_patch() is None and label.get_color() != "white" and not on_a_map:
+            label.set_path_effects([withStroke(linewidth=3, foreground="white")])
     title = ax.get_title()
     if title:
         ax.set_title("")
         ax.set_title(title, loc="left")
     if ax.get_legend() is not None:
         ax.get_legend().set_frame_on(False)
+
+
+_HEADROOM, _MOST_STEPS = 0.06, 10  # of the height of an axis, a step
+
+
+def _make_room(ax) -> None:
+    """Move a legend that lies on what is drawn, or raise the upper limit of the axis until there is room for it.
+
+    Where curves of a measurement run is not known before, so no place that a lesson gives is free on every machine.
+    """
+    limits, scale = ax.get_ylim(), ax.yaxis.get_transform()
+    for _ in range(_MOST_STEPS):
+        if not legend_covers(ax):
+            return
+        ax.get_legend().set_loc("best")
+        if not legend_covers(ax):
+            return
+        low, high = scale.transform(ax.get_ylim())
+        ax.set_ylim(ax.get_ylim()[0], scale.inverted().transform([high + _HEADROOM * (high - low)])[0])
+    ax.set_ylim(limits)
+
+
+def legend_covers(ax) -> bool:
+    """Whether the legend of an axis lies on a line, a point, a bar or a label of it."""
+    if ax.get_legend() is None:
+        return False
+    ax.figure.draw_without_rendering()
+    box = ax.get_legend().get_window_extent()
+    paths = [
+        (each.get_transform().transform_path(each.get_path()), each.get_linestyle() != "None") for each in ax.lines
+    ]
+    points = [path.vertices for path, _ in paths]
+    points += [each.get_offset_transform().transform(each.get_offsets()) for each in ax.collections]
+    others = [*ax.texts, *(patch for patch in ax.patches if patch.get_data_transform() == ax.transData)]
+    return (
+        any(path.intersects_bbox(box, filled=False) for path, is_drawn in paths if is_drawn)
+        or any(box.contains(x, y) for each in points for x, y in each)
+        or any(box.overlaps(other.get_window_extent()) for other in others if other.get_visible())
+    )
 
 
 def draw_rounds(rounds: Sequence, decode, title: str = "") -> Figure:
