@@ -38,6 +38,8 @@ def require_whole(minimum: int, **values: Any) -> None:
 
 def shown(value: Any) -> str:
     """Return a value as a message shows it: its beginning, where it would fill the screen."""
+    if isinstance(value, str | list):
+        value = value[: 2 * _MOST_SHOWN]  # the repr of a whole text would be made only to be cut
     try:
         text = repr(value)
     except ValueError:  # Python writes no whole number of more than 4,300 digits

@@ -38,6 +38,9 @@ def read_tokenizer(folder: Path) -> tuple[Tokenizer, bool | None]:
     adds = said.get("add_bos_token")
     if not isinstance(adds, bool | None):
         raise ValueError(f"{path} has add_bos_token = {adds!r}; it must be true or false")
+    for name in {"eos_token", "bos_token"} & special.keys():
+        if inner.token_to_id(special[name]) is None:
+            raise ValueError(f"{path} has {name} = {special[name]!r}, which is no token of tokenizer.json")
     end = special.get("eos_token", "<|endoftext|>")
     return Tokenizer(inner, end, _chat_template(folder, said, path), special), adds
 
@@ -52,7 +55,7 @@ def with_tokens(config: ModelConfig, folder: Path, tokenizer: Tokenizer, adds_st
     """
     start = tokenizer.start_tokens() if adds_start is None else []
     if adds_start and "bos_token" in tokenizer.special:
-        start = [token for token in [tokenizer.inner.token_to_id(tokenizer.special["bos_token"])] if token is not None]
+        start = [tokenizer.inner.token_to_id(tokenizer.special["bos_token"])]
     path = folder / "generation_config.json"
     ends = (*config.eos_token_ids, *(token_ids(read_json(path), "eos_token_id", str(path)) if path.is_file() else ()))
     if tokenizer.chat is not None and tokenizer.eos_id is not None:

@@ -48,7 +48,6 @@ _HOMES = {
     ],
     "refusal": [
         "Refusal",
-        "shown",
     ],
     "request": [
         "MAX_BIAS",
@@ -106,7 +105,6 @@ if TYPE_CHECKING:
     from .reading import Body as Body
     from .reading import parse as parse
     from .refusal import Refusal as Refusal
-    from .refusal import shown as shown
     from .request import MAX_BIAS as MAX_BIAS
     from .request import MAX_CHOICES as MAX_CHOICES
     from .request import MAX_LOGPROBS as MAX_LOGPROBS

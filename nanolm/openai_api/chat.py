@@ -6,11 +6,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import from_json
 
+from .._require import shown
 from ..config import ModelConfig
 from ..text.chat import ROLES, chat_prompt, check_messages
 from ..text.tokenizer import Tokenizer
 from .formats import CHOICE_ALLOWED, MAX_TOOLS, TOOLS_ALLOWED, Call, NamedTool, SomeTools, Tool
-from .refusal import Refusal, shown
+from .refusal import Refusal
 from .request import MAX_LOGPROBS, Prompt, RequestBody
 
 

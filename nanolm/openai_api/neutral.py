@@ -6,7 +6,8 @@ Refused and not ignored: whoever asks for a beam search should not have to find 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .refusal import Refusal, shown
+from .._require import shown
+from .refusal import Refusal
 
 # By whose they are, each with the values that ask for nothing, beside null.
 OPENAI: dict[str, Sequence[Any]] = {

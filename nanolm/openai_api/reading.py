@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from .._require import shown
 from .neutral import without_neutral
-from .refusal import Refusal, shown
+from .refusal import Refusal
 from .request import RequestBody
 
 Body = TypeVar("Body", bound=RequestBody)

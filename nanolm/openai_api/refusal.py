@@ -3,7 +3,6 @@
 from typing import Any
 
 _KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-_MOST_SHOWN = 80
 
 
 class Refusal(Exception):
@@ -27,11 +26,3 @@ class Refusal(Exception):
         """Return the error as a client expects it."""
         kind = _KINDS.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
         return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
-
-
-def shown(value: Any) -> str:
-    """Return a value as an error shows it, cut where it is long."""
-    if isinstance(value, str | list) and len(value) > 2 * _MOST_SHOWN:
-        value = value[: 2 * _MOST_SHOWN]  # the repr of a whole body would be made only to be cut
-    text = repr(value)
-    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."

@@ -14,11 +14,12 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
+from .._require import shown
 from ..grammar.constraint import Grammar
 from ..openai_api.chat import ChatBody
 from ..openai_api.completion import CompletionBody
 from ..openai_api.reading import parse
-from ..openai_api.refusal import Refusal, shown
+from ..openai_api.refusal import Refusal
 from ..openai_api.request import Prompt, RequestBody
 from ..openai_api.response import AnswerFormat, model_card, model_list
 from ..text.chat import chat_template

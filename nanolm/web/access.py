@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..openai_api.refusal import Refusal
 
+_VERSIONS = ("1.0", "1.1")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # What says only that the server is there, which a balancer asks without a key; and the page and its script, in which
 # nobody's data are: a browser opens them without one, and the page sends the key that it is given.
@@ -112,10 +113,16 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand a request on, or refuse it."""
-        refusal = self.access.refusal(scope["path"], Headers(scope=scope)) if scope["type"] == "http" else None
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
         if refusal is None:
             return await self.app(scope, receive, send)
         await JSONResponse(refusal.body(), refusal.status, refusal.headers)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Refusal | None:
+        version = scope["http_version"]
+        if version not in _VERSIONS:  # the first line of HTTP/2, before any header
+            return Refusal(505, f"HTTP/{version} is not spoken here; use HTTP/1.1", None, "http_version_not_supported")
+        return self.access.refusal(scope["path"], Headers(scope=scope))
 
 
 def _name_in(host: str) -> str:

@@ -229,6 +229,14 @@ BAD = {
         text("tokenizer_config.json", '{"bos_token": [1, 2]}'),
         r"bos_token = \[1, 2\]; it must be",
     ),
+    "an end token that the tokenizer does not have": (
+        text("tokenizer_config.json", '{"eos_token": "<|over|>"}'),
+        r"tokenizer_config.json has eos_token = '<\|over\|>', which is no token of tokenizer.json",
+    ),
+    "a start token that the tokenizer does not have": (
+        text("tokenizer_config.json", '{"bos_token": {"content": "<|go|>"}, "add_bos_token": true}'),
+        r"tokenizer_config.json has bos_token = '<\|go\|>', which is no token of tokenizer.json",
+    ),
     "a start of perhaps": (
         text("tokenizer_config.json", '{"add_bos_token": "maybe"}'),
         "add_bos_token = 'maybe'; it must",

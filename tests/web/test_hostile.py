@@ -101,6 +101,8 @@ def status_and_body(answer):
         (with_length(b"{}", HEAD.replace(b"/v1/completions", b"//evil.example/v1/completions")), 404),
         (HEAD.replace(b"POST", b"DELETE") + b"\r\n", 405),
         (HEAD.replace(b"POST", b"PROPFIND") + b"\r\n", 405),
+        (b"PRI * HTTP/2.0\r\nConnection: close\r\n\r\n", 505),
+        (HEAD.replace(b"1.1", b"3.0") + b"\r\n", 505),
     ],
 )
 def test_nonsense_in_good_http_is_one_error_of_openai_s_shape(server, sent, status):
