@@ -11,9 +11,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
-from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.patheffects import withStroke
 
 if TYPE_CHECKING:
@@ -69,6 +68,8 @@ def image_html(fig: Figure, alt: str) -> str:
         legend.set_frame_on(False)
     for ax in fig.axes:
         _make_room(ax)
+    for ax in fig.axes:
+        _set_labels_off(ax)
     buffer = io.BytesIO()
     with plt.rc_context(_STYLE):
         fig.savefig(buffer, format="svg", metadata={"Date": None})
@@ -83,14 +84,7 @@ def image_html(fig: Figure, alt: str) -> str:
 
 
 def _finish(ax) -> None:
-    """The title to the left, no frame around the legend: matplotlib reads such settings when text is made.
-
-    Labels get a white edge, since lines may run through them: not white ones, and none in a box or on a heat map.
-    """
-    on_a_map = ax.images or any(isinstance(each, QuadMesh) for each in ax.collections)
-    for label in ax.texts:
-        if label.get_bbox_patch() is None and label.get_color() != "white" and not on_a_map:
-            label.set_path_effects([withStroke(linewidth=3, foreground="white")])
+    """The title to the left, no frame around the legend: matplotlib reads such settings when text is made."""
     title = ax.get_title()
     if title:
         ax.set_title("")
@@ -125,17 +119,35 @@ def legend_covers(ax) -> bool:
         return False
     ax.figure.draw_without_rendering()
     box = ax.get_legend().get_window_extent()
-    paths = [
-        (each.get_transform().transform_path(each.get_path()), each.get_linestyle() != "None") for each in ax.lines
-    ]
-    points = [path.vertices for path, _ in paths]
+    points = [line.get_transform().transform(line.get_xydata()) for line in ax.lines]
     points += [each.get_offset_transform().transform(each.get_offsets()) for each in ax.collections]
     others = [*ax.texts, *(patch for patch in ax.patches if patch.get_data_transform() == ax.transData)]
     return (
-        any(path.intersects_bbox(box, filled=False) for path, is_drawn in paths if is_drawn)
+        _is_crossed(ax, box)
         or any(box.contains(x, y) for each in points for x, y in each)
         or any(box.overlaps(other.get_window_extent()) for other in others if other.get_visible())
     )
+
+
+def _is_crossed(ax, box) -> bool:
+    """Whether a line of an axis runs through a box of the picture."""
+    drawn = [line for line in ax.lines if line.get_linestyle() != "None"]
+    paths = (line.get_transform().transform_path(line.get_path()) for line in drawn)
+    return any(path.intersects_bbox(box, filled=False) for path in paths)
+
+
+def _set_labels_off(ax) -> None:
+    """Give a label through which a line or an arrow runs a white edge, on which it can be read."""
+    arrows = [patch for patch in ax.patches if isinstance(patch, FancyArrowPatch)]
+    arrows += [label.arrow_patch for label in ax.texts if getattr(label, "arrow_patch", None)]
+    labels = [label for label in ax.texts if label.get_text() and label.get_bbox_patch() is None]
+    if not labels or not (ax.lines or arrows):
+        return
+    ax.figure.draw_without_rendering()
+    for label in labels:
+        box = label.get_window_extent() if not getattr(label, "arrow_patch", None) else None
+        if box and (_is_crossed(ax, box) or any(box.overlaps(arrow.get_window_extent()) for arrow in arrows)):
+            label.set_path_effects([withStroke(linewidth=3, foreground="white")])
 
 
 def draw_rounds(rounds: Sequence, decode, title: str = "") -> Figure:
