@@ -9,6 +9,7 @@ knows, such as the K-quants, whose blocks of 256 hold scales that are codes them
 Source: the format's description, https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, and ggml-common.h there.
 """
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ class GGUFFile:
 
     def __init__(self, path: Path | str) -> None:
         try:
-            from gguf import GGUFReader
+            import_module("gguf")
         except ModuleNotFoundError:
             raise ModuleNotFoundError(
                 "package gguf is not installed, and it finds the tensors in a GGUF file: `pip install gguf`"
@@ -81,7 +82,9 @@ class GGUFFile:
         if not self.path.is_file():
             raise FileNotFoundError(f"no GGUF file at {path}")
         try:
-            self._reader = GGUFReader(self.path)
+            from .gguf_reader import BoundedReader
+
+            self._reader = BoundedReader(self.path)
         except Exception as error:  # whatever its bytes led the library to do
             raise ValueError(f"{path} is not a GGUF file, or is cut short: {error}") from error
         self._tensors = {tensor.name: tensor for tensor in self._reader.tensors}
