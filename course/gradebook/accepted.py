@@ -51,7 +51,7 @@ class Accepted:
             student = one.submission.student
             marks = {number: kept.get((student, number), mark) for number, mark in one.marks.items()}
             self.marks[student] = self.marks.get(student, {}) | marks
-        # By number, not as the judge's workers came to them: a run ended and begun again leaves the same.
+        # By number, not as the judge came to them: a run that was ended and begun again leaves the same file.
         entries = {
             name: {n: asdict(marks[n]) for n in sorted(marks, key=_by_number)}
             for name, marks in sorted(self.marks.items())

@@ -64,7 +64,7 @@ class _WithinTheFile:
     """
 
     data: Any
-    byte_order: str
+    byte_order: Any
     gguf_scalar_to_np: Any
 
     def _get(self, offset: int, dtype: Any, count: int = 1, override_order: Any = None) -> Any:
