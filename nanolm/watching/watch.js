@@ -90,7 +90,7 @@ const SCENES = [
     () => ["ROMEO", "JULIET", "HAMLET", "OTHELLO", "IAGO", "PORTIA"].map(name => SHARED + name)],
   ["One long prompt among short ones", 60, "The long prompt runs in chunks beside the others, which go on decoding.",
     () => ["ROMEO", "JULIET", SHARED.repeat(5), "HAMLET", "IAGO"]],
-  ["A pool too small", 300, "To see requests preempted, start with: nanolm serve --cache-bytes 2000000 --reserve 0",
+  ["A pool too small", 100, "To see requests preempted, start with: nanolm serve --cache-bytes 2000000 --reserve 0",
     () => Array.from({length: 12}, (_, i) => `${SHARED.slice(i)}SCENE ${i}`)],
   ["Speculation", 120, "Guesses show with: nanolm serve --draft prompt-lookup. Start without it, and there are none.",
     () => ["to be or not to be, ", "never, never, never, ", "tomorrow and tomorrow and "].map(text => text.repeat(6))],
