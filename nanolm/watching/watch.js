@@ -381,24 +381,29 @@ class Live {
       button.addEventListener("click", () => { this.said(what); this.find("tokens").value = tokens; this.send(prompts()); });
       this.find("scenes").append(button);
     }
+    // A browser keeps the page that one leaves, with its connections: six of them, and no other page gets an answer.
+    addEventListener("pagehide", () => this.gone?.abort());
+    addEventListener("pageshow", event => event.persisted && this.wake?.());
     this.watch();
   }
 
   said(text) { this.find("said").textContent = text; }
 
-  async ask(path, body) {
+  async ask(path, body, signal = this.leaving.signal) {
     const key = this.find("key").value, headers = {...(key && {Authorization: `Bearer ${key}`}), ...(body && {"Content-Type": "application/json"})};
-    const answer = await fetch(path, {method: body ? "POST" : "GET", headers, body, signal: this.leaving.signal});
+    const answer = await fetch(path, {method: body ? "POST" : "GET", headers, body, signal});
     if (!answer.ok) throw new Error((await answer.json()).error.message);
     return answer;
   }
 
-  async stream(path, body) { return (await this.ask(path, body)).body.pipeThrough(new TextDecoderStream()).getReader(); }
+  async stream(path, body, signal) { return (await this.ask(path, body, signal)).body.pipeThrough(new TextDecoderStream()).getReader(); }
 
   async watch() {
     while (!this.leaving.signal.aborted) {
       try {
-        const frames = await this.stream("/watch/events");
+        this.gone = new AbortController();
+        this.leaving.signal.addEventListener("abort", () => this.gone.abort(), {once: true});
+        const frames = await this.stream("/watch/events", null, this.gone.signal);
         this.view.say("Live.");
         await this.read(frames);
       } catch (error) { if (!this.leaving.signal.aborted) this.view.say(`Not connected: ${error.message}`); }
@@ -423,7 +428,7 @@ class Live {
     const body = {model: this.model, prompt: prompts, max_tokens: Number(this.find("tokens").value) || 60, temperature: 0.8, stream: true};
     try {
       for await (const [, data] of events(await this.stream("/v1/completions", JSON.stringify(body)))) {
-        if (data === "[DONE]") break;
+        if (data === "[DONE]") continue; // the rest is read, too: a stream left half read keeps its connection
         const said = JSON.parse(data);
         if (said.error) throw new Error(said.error.message);
         for (const choice of said.choices) {

@@ -143,6 +143,18 @@ def test_all_prompts_are_with_the_engine_at_once_and_each_answer_stands_behind_i
         assert browser.complaints() == []
 
 
+def test_a_page_that_is_left_keeps_no_connection_and_watches_again_when_one_comes_back(browser):
+    status = f"{IN_PAGE}.getElementById('status').textContent"
+    with running() as server:
+        open_live(browser, server.url)
+        browser.until(f"{status} == 'Live.'")
+        # What a browser says to a page that it keeps for the way back.
+        browser.run("dispatchEvent(new PageTransitionEvent('pagehide', {persisted: true}))")
+        browser.until(f"{status}.startsWith('Not connected')")
+        browser.run("dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
+        browser.until(f"{status} == 'Live.'")
+
+
 def test_in_the_pool_that_the_page_advises_for_it_the_scene_is_served_and_somebody_is_preempted(browser):
     model, tokenizer = nanolm.load("target")
     with running(model, tokenizer=tokenizer, n_blocks=None, cache_bytes=2_000_000, reserve=0.0) as server:
