@@ -19,6 +19,7 @@ from course.paths import ROOT
 from nanolm.checkpoint import find_folder
 
 from .tools import machine, report
+from .tools.turns import interval
 from .tools.worker import Worker
 
 ENGINE_BATCHES = (1, 8, 32)
@@ -118,27 +119,6 @@ def race(ours: Callable[[str], float], theirs: Callable[[str], float], rounds: i
         medians = {"ours": statistics.median(our for our, _ in pairs), "theirs": statistics.median(t for _, t in pairs)}
         rows.append({"work": work, **medians, "ratio": statistics.median(ratios), "low": low, "high": high})
     return rows
-
-
-def interval(ratios: list[float]) -> tuple[float, float]:
-    """Return the two of the ratios between which the true median lies in at least 95 of 100 races, by the sign test.
-
-    Of fewer than six no two are far enough apart for that; the smallest and the largest are returned.
-    """
-    rank = max(1, _rank(len(ratios)))
-    return sorted(ratios)[rank - 1], sorted(ratios)[-rank]
-
-
-def _rank(n: int) -> int:
-    """The largest rank, from 1, above which n ratios leave the median in at most 2.5 of 100 races; 0: there is none.
-
-    The ratio of rank r is above the median if fewer than r are below it, each of which is as likely as not.
-    """
-    rank, total, term = 0, 0.0, 0.5**n
-    while total + term <= 0.025:
-        total, rank = total + term, rank + 1
-        term = term * (n - rank + 1) / rank
-    return rank
 
 
 def main(

@@ -3,10 +3,12 @@
 import math
 from importlib import import_module
 from numbers import Integral, Real
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 _MOST_SHOWN = 100
+_HOME = Path(__file__).resolve().parents[1]  # a checkout, or where packages are installed
 
 
 def require_positive(**values: Any) -> None:
@@ -52,9 +54,16 @@ def require_package(name: str, purpose: str, extra: str) -> ModuleType:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        how = f"pip install -e '.[{extra}]' -c constraints.txt"
+        how = how_to_install(extra)
         why = f"{purpose} need the package {name}, which is not installed; install it with {how}"
         raise ModuleNotFoundError(why, name=error.name) from None
+
+
+def how_to_install(extra: str) -> str:
+    """Return the command that brings an optional extra: in the checkout, or to the package as it is installed."""
+    is_checkout = (_HOME / "pyproject.toml").is_file()
+    # The version that is installed meets the second; pip looks for nothing but what it lacks.
+    return f"pip install -e '.[{extra}]' -c constraints.txt" if is_checkout else f"pip install 'nanolm-course[{extra}]'"
 
 
 def _require(is_allowed: Any, allowed: str, values: dict[str, Any]) -> None:

@@ -716,10 +716,11 @@ figures.show(
 
 # %% [markdown]
 # Where the time of a pass without a cache is a straight line in n, its sum is a parabola; where that of a cached pass
-# is constant, its sum is a straight line, and doubling the text doubles the time. Without a cache the factor lies
-# between 2 and 3.6: it would be 2 if only a counted, the fixed cost of starting some hundred small operations, and 3.6
-# if only b·n did. The longer the text, the less a counts, and the nearer the factor comes to 4. (In very long texts
-# attention adds to it: a pass then grows faster than a straight line.)
+# is constant, its sum is a straight line, and doubling the text doubles the time. By this sum, without a cache
+# the factor lies between 2 and 3.6: it would be 2 if only a counted, the fixed cost of starting some hundred small
+# operations, and 3.6 if only b·n did. The longer the text, the less a counts, and the nearer the factor comes to 4. (In
+# very long texts attention adds to it: a pass then grows faster than a straight line.) Other work on the machine can
+# push what was measured to either side.
 #
 # Note what the cache does *not* save. Each decode pass still reads all weights. And it reads the whole cache, which
 # grows by one position a token. On this model and at this length that is little. On a large one it is not, and the rest

@@ -987,7 +987,9 @@ for i, (name, colour) in enumerate(zip(ways, (figures.GREY, *figures.LINES), str
     heights = [times.middle for times in price[name]]
     ax.bar([place + (i - 1.5) * 0.2 for place in range(3)], heights, width=0.18, color=colour, label=name)
 ax.axhline(1, color=figures.GREY, linewidth=0.8)
-ax.set(yscale="log", ylim=(0.8, 30), ylabel="time of a pass, float32 = 1", xlabel="texts in the batch")
+middles = [times.middle for of_way in price.values() for times in of_way]
+limits = min(0.8, 0.9 * min(middles)), max(30, 1.1 * max(middles))
+ax.set(yscale="log", ylim=limits, ylabel="time of a pass, float32 = 1", xlabel="texts in the batch")
 ax.set_yticks([1, 2, 5, 10, 20], ["1", "2", "5", "10", "20"])
 ax.set_yticks([], minor=True)
 ax.set_xticks(range(3), [str(B) for B in batches])
@@ -1003,7 +1005,7 @@ figures.show(
 #
 # - **float64** moves twice the bytes and computes half the numbers per instruction. On a large GPU it costs far more
 #   than that, since the matrix units are built for 16 bits.
-# - **Tiles** cost most for a single text, which pays for fifteen rows of zeros. A batch that fills its tiles pays for
+# - **Tiles** make a single text pay for fifteen rows of zeros. A batch that fills its tiles pays for
 #   none of them; what its line shows is the price of cutting it up and joining the pieces.
 # - **The tree** writes every product to memory, which a matrix kernel never does, and it has more products the larger
 #   the batch. It is the version to trust, and to test the others with.

@@ -182,7 +182,8 @@ shown_times = [fastest_pass[n] / fastest_pass[1] for n in positions]
 fig, ax = figures.figure()
 ax.plot(positions, shown_times, "o-", color=figures.BLUE, label="measured here")
 ax.plot(positions, positions, "--", color=figures.GREY, label="if every position cost a full pass")
-ax.set(xlabel="positions in the pass, γ + 1", ylabel="time, in passes of one position", ylim=(0, 8))
+ax.set(xlabel="positions in the pass, γ + 1", ylabel="time, in passes of one position")
+ax.set_ylim(0, max(8, 1.1 * max(shown_times)))
 ax.legend()
 figures.show(
     fig,

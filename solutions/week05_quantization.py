@@ -674,9 +674,10 @@ figures.show(
 )
 
 # %% [markdown]
-# The wide model behaves like its layers. The target has less to gain: its weights fit into the processor's cache, and a
-# step of it is some hundred small operations, whose fixed cost has nothing to do with bits. What holds for a 70B model
-# is seen on the wide one. Few bits without a kernel are seen on the target: see its lines for 3 and 2 bits.
+# A step of the wide model is mostly such layers, so compare it with theirs. The target has less to gain: its weights fit
+# into the processor's cache, and a step of it is some hundred small operations, whose fixed cost has nothing to do with
+# bits. What holds for a 70B model is seen on the wide one. Few bits without a kernel are seen on the target: see its
+# lines for 3 and 2 bits.
 #
 # On a GPU the same sum is done with other numbers. An 8B model multiplies with 7.5 · 10⁹ weights: 15 GB in 16 bits,
 # 4.48 ms at 3.35 TB/s. In 8 bits it is 2.24 ms, in 4 bits with groups of 128 15 · 4.125/16 = 3.87 GB and 1.15 ms.

@@ -603,10 +603,13 @@ for ax, wait, label in (
         ax.plot([place, place], [half, most], "-", color=colour, linewidth=3)
         ax.plot(place, half, "o", color=colour, markersize=8)
         ax.plot(place, most, "_", color=colour, markersize=14, markeredgewidth=3)
-    ax.set(yscale="log", ylim=(0.01, 20), xlim=(-0.6, 2.6))
-    ax.set_yticks((0.01, 0.1, 1, 10), ("0.01", "0.1", "1", "10"))
+    ax.set(yscale="log", xlim=(-0.6, 2.6))
+    ax.set_yticks((0.01, 0.1, 1, 10, 100), ("0.01", "0.1", "1", "10", "100"))
     ax.set_title(label, fontsize=10)
     ax.set_xticks(range(3), ["engine", "static", "alone"])
+lowest, highest = min(ax.dataLim.y0 for ax in axes), max(ax.dataLim.y1 for ax in axes)
+for ax in axes:
+    ax.set_ylim(min(0.01, 0.8 * lowest), max(20, 1.2 * highest))
 figures.show(
     fig,
     "Waits for the first token and for the whole answer, on logarithmic scales, a dot for the half and a bar for the 95 %. "

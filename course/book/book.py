@@ -10,6 +10,8 @@ from pathlib import Path
 import nbformat
 from tqdm.auto import tqdm
 
+from nanolm._require import how_to_install
+
 from ..building.lesson import Lesson, lessons
 from ..building.startpage import self_test_page
 from ..building.words import words
@@ -45,7 +47,7 @@ def book(site: Path, tell: Tell = print, root: Path = ROOT, only: Sequence[str] 
     """
     require_replaceable(site)
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
-        raise CourseError(f"the book needs {', '.join(missing)}: pip install -e '.[book]' -c constraints.txt")
+        raise CourseError(f"the book needs {', '.join(missing)}: {how_to_install('book')}")
     made = root / "build" / "book"
     source = made / "source"
     shutil.rmtree(source, ignore_errors=True)

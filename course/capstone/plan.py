@@ -29,7 +29,8 @@ class Plan:
         experts = budget.Experts(*mixture) if config.n_experts else None
         self.shape = budget.ModelShape("served", **{name: getattr(config, name) for name in sizes}, experts=experts)
         self.given, self.choices, self.trace, self.cache_bytes = given, choices, trace, cache_bytes
-        self.kv_bits = 32 if choices.cache_kind == "float" else 8
+        # A code has a part of a scale of 16 bits besides, which all numbers of a head and position share.
+        self.kv_bits = 32 if choices.cache_kind == "float" else 8 + 16 / config.head_dim
         self.n_params, machine = self.shape.n_multiplied_params, given.machine
         self.read_bytes = 4 * self.n_params
         # The machine as a chip that would take just as long: its pass of one all reading, its prompt all arithmetic.
@@ -62,7 +63,13 @@ class Plan:
         return [(what, _value(value)) for what, value in lines]
 
     def weights(self) -> str:
-        return f"{budget.weight_bytes(self.shape.n_params, self.choices.weight_bits) / 1e6:.2f} MB"
+        n_params, floats, bits = self.shape.n_params, 0, float(self.choices.weight_bits)
+        if bits != 32:
+            # The codes of a row share a scale of 16 bits; embedding and head stay floats.
+            bits += 16 / self.shape.d_model
+            floats = self.shape.vocab_size * self.shape.d_model * (1 if self.shape.tie_embeddings else 2)
+        n_bytes = budget.weight_bytes(n_params - floats, bits) + 4 * floats
+        return f"{n_bytes / 1e6:.2f} MB"
 
     def position(self) -> str:
         return f"{budget.kv_bytes_per_token(self.shape, self.kv_bits):,} B"

@@ -51,5 +51,13 @@ class Accepted:
             student = one.submission.student
             marks = {number: kept.get((student, number), mark) for number, mark in one.marks.items()}
             self.marks[student] = self.marks.get(student, {}) | marks
-        entries = {name: {n: asdict(mark) for n, mark in marks.items()} for name, marks in sorted(self.marks.items())}
+        # By number, not as the judge came to them: a run that was ended and begun again leaves the same file.
+        entries = {
+            name: {n: asdict(marks[n]) for n in sorted(marks, key=_by_number)}
+            for name, marks in sorted(self.marks.items())
+        }
         write(self.path, json.dumps(entries, indent=0, ensure_ascii=False) + "\n")
+
+
+def _by_number(number: str) -> tuple[int, ...]:
+    return tuple(map(int, number.split(".")))

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patheffects import withStroke
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
@@ -65,6 +66,10 @@ def image_html(fig: Figure, alt: str) -> str:
         _finish(ax)
     for legend in fig.legends:
         legend.set_frame_on(False)
+    for ax in fig.axes:
+        _make_room(ax)
+    for ax in fig.axes:
+        _set_labels_off(ax)
     buffer = io.BytesIO()
     with plt.rc_context(_STYLE):
         fig.savefig(buffer, format="svg", metadata={"Date": None})
@@ -86,6 +91,63 @@ def _finish(ax) -> None:
         ax.set_title(title, loc="left")
     if ax.get_legend() is not None:
         ax.get_legend().set_frame_on(False)
+
+
+_HEADROOM, _MOST_STEPS = 0.06, 10  # of the height of an axis, a step
+
+
+def _make_room(ax) -> None:
+    """Move a legend that lies on what is drawn, or raise the upper limit of the axis until there is room for it.
+
+    Where curves of a measurement run is not known before, so no place that a lesson gives is free on every machine.
+    """
+    limits, scale = ax.get_ylim(), ax.yaxis.get_transform()
+    for _ in range(_MOST_STEPS):
+        if not legend_covers(ax):
+            return
+        ax.get_legend().set_loc("best")
+        if not legend_covers(ax):
+            return
+        low, high = scale.transform(ax.get_ylim())
+        ax.set_ylim(ax.get_ylim()[0], scale.inverted().transform([high + _HEADROOM * (high - low)])[0])
+    ax.set_ylim(limits)
+
+
+def legend_covers(ax) -> bool:
+    """Whether the legend of an axis lies on a line, a point, a bar or a label of it."""
+    if ax.get_legend() is None:
+        return False
+    ax.figure.draw_without_rendering()
+    box = ax.get_legend().get_window_extent()
+    points = [line.get_transform().transform(line.get_xydata()) for line in ax.lines]
+    points += [each.get_offset_transform().transform(each.get_offsets()) for each in ax.collections]
+    others = [*ax.texts, *(patch for patch in ax.patches if patch.get_data_transform() == ax.transData)]
+    return (
+        _is_crossed(ax, box)
+        or any(box.contains(x, y) for each in points for x, y in each)
+        or any(box.overlaps(other.get_window_extent()) for other in others if other.get_visible())
+    )
+
+
+def _is_crossed(ax, box) -> bool:
+    """Whether a line of an axis runs through a box of the picture."""
+    drawn = [line for line in ax.lines if line.get_linestyle() != "None"]
+    paths = (line.get_transform().transform_path(line.get_path()) for line in drawn)
+    return any(path.intersects_bbox(box, filled=False) for path in paths)
+
+
+def _set_labels_off(ax) -> None:
+    """Give a label through which a line or an arrow runs a white edge, on which it can be read."""
+    arrows = [patch for patch in ax.patches if isinstance(patch, FancyArrowPatch)]
+    arrows += [label.arrow_patch for label in ax.texts if getattr(label, "arrow_patch", None)]
+    labels = [label for label in ax.texts if label.get_text() and label.get_bbox_patch() is None]
+    if not labels or not (ax.lines or arrows):
+        return
+    ax.figure.draw_without_rendering()
+    for label in labels:
+        box = label.get_window_extent() if not getattr(label, "arrow_patch", None) else None
+        if box and (_is_crossed(ax, box) or any(box.overlaps(arrow.get_window_extent()) for arrow in arrows)):
+            label.set_path_effects([withStroke(linewidth=3, foreground="white")])
 
 
 def draw_rounds(rounds: Sequence, decode, title: str = "") -> Figure:

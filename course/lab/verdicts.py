@@ -8,8 +8,8 @@ from dataclasses import dataclass
 CANNOT_TELL = "cannot tell on this run"
 ROUNDS_TO_TELL = 3  # of two rounds both favour the same one by chance in every second run, of three in every fourth
 _TRIMMED = 5  # rounds from which on the smallest and the largest ratio do not count
-# How far the rounds must be from 1, in widths of their own spread, so that of equal speeds at most one run in twenty is
-# told: few rounds agree by chance, and three that are left of five do so more often than four.
+# How far the logarithms of the rounds must be from 0, in widths of their own spread, so that of equal speeds at most
+# one run in twenty is told: few rounds agree by chance, and three that are left of five do so more often than four.
 _CLEARANCE = {3: 1.0, 4: 0.25, 5: 1.6, 6: 0.6, 7: 0.25, 8: 0.1}
 _WIDEST = 2.0  # the largest round over the smallest: rounds further apart than that agree with any prediction
 
@@ -32,9 +32,12 @@ class Ratio:
     @property
     def is_told(self) -> bool:
         """Whether low and high lie on one side of 1, there are rounds enough, and chance would seldom part them so."""
-        clear = max(self.low - 1, 1 - self.high)
-        least = _CLEARANCE.get(self.n_rounds, 0.0) * (self.high - self.low)
-        return self.n_rounds >= ROUNDS_TO_TELL and clear > 0 and clear >= least
+        if self.n_rounds < ROUNDS_TO_TELL or self.low <= 0:
+            return False
+        # Logarithms, so that it makes no difference which of the two is asked for: 8 to 17, or 1/17 to 1/8.
+        low, high = math.log(self.low), math.log(self.high)
+        clear = max(low, -high)
+        return clear > 0 and clear >= _CLEARANCE.get(self.n_rounds, 0.0) * (high - low)
 
     def __str__(self) -> str:
         which = f"{self.n_rounds} rounds" if self.n_rounds < _TRIMMED else f"all but 2 of {self.n_rounds} rounds"

@@ -5,11 +5,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from nanolm._require import how_to_install
 from nanolm.engine import Engine
 from nanolm.text import Tokenizer
 from nanolm.watching import Camera, Recording, module_text, recorded, words_of
 
-NO_WIDGET = "The run is not shown: anywidget is not installed; pip install 'nanolm-course[widget]' brings it."
+NO_WIDGET = f"The run is not shown: anywidget is not installed; {how_to_install('widget')} brings it."
 
 
 def show_run(recording: Recording) -> Any:

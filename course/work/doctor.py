@@ -16,7 +16,7 @@ PYTHONS = ((3, 11), (3, 13))
 _MEMORY, _DISK = 2.0, 1.0  # GB that a lesson, and what it writes, may take
 _PACKAGE = "nanolm-course"
 _FROM_FOLDER = 'python -m pip install -e ".[course,serve,test,train]" -c constraints.txt (or make lab)'
-_INSTALL = 'python -m pip install "nanolm-course[course,serve]"' if IS_INSTALLED else _FROM_FOLDER
+_FROM_WHEEL = 'python -m pip install "nanolm-course[course,serve]" -c constraints.txt'  # in the folder laid out
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Finding:
 
 def examine(root: Path = ROOT) -> list[Finding]:
     """Return what there is to say of this Python and this machine, one finding a question; nothing is changed."""
-    return [python(), environment(root), packages(root), kernel(), memory(), disk(root), threads(), torch_build()]
+    return [python(), environment(root), packages(root), kernel(), memory(), disk(root), threads(), torch_build(root)]
 
 
 def python(version: tuple[int, ...] = sys.version_info[:3]) -> Finding:
@@ -57,14 +57,15 @@ def environment(root: Path = ROOT) -> Finding:
         return Finding(False, "environment", f"{here}, and the course has its own in {own}", f"activate it: {command}")
     if sys.prefix != sys.base_prefix or os.environ.get("CONDA_PREFIX"):
         return Finding(True, "environment", str(here))
-    return Finding(False, "environment", f"none, the Python of the system in {here}", "make one: make lab, or README")
+    how = "python -m venv FOLDER, and install the wheel there" if IS_INSTALLED else "make lab, or README"
+    return Finding(False, "environment", f"none, the Python of the system in {here}", f"make one: {how}")
 
 
 def packages(root: Path = ROOT) -> Finding:
     """Return whether what the course needs is installed, in the versions that it was tested with."""
     missing = sorted(set(_needed()) - {name for name in _needed() if _installed(name)})
     if missing:
-        return Finding(False, "packages", f"not installed: {', '.join(missing)}", _INSTALL)
+        return Finding(False, "packages", f"not installed: {', '.join(missing)}", _how_to_install(root))
     if not (root / "constraints.txt").is_file():
         return Finding(True, "packages", "all there; no constraints.txt here to compare versions with")
     pins = dict(re.findall(r"(?m)^([A-Za-z0-9._-]+)==(\S+)$", read(root / "constraints.txt")))
@@ -73,8 +74,15 @@ def packages(root: Path = ROOT) -> Finding:
     other = [f"{name} {v} instead of {pins[name]}" for name, v in there.items() if v.partition("+")[0] != pins[name]]
     if other:
         shown = ", ".join(other[:4]) + (f" and {len(other) - 4} more" if len(other) > 4 else "")
-        return Finding(False, "packages", f"not as tested: {shown}", _INSTALL)
+        return Finding(False, "packages", f"not as tested: {shown}", _how_to_install(root))
     return Finding(True, "packages", f"all there, {len(there)} as pinned in constraints.txt")
+
+
+def _how_to_install(root: Path, installed: bool = IS_INSTALLED) -> str:
+    """The command for all packages in the pinned versions; where no pins lie, in any."""
+    if not installed:
+        return _FROM_FOLDER
+    return _FROM_WHEEL if (root / "constraints.txt").is_file() else _FROM_WHEEL.removesuffix(" -c constraints.txt")
 
 
 def _needed() -> Iterator[str]:
@@ -150,12 +158,12 @@ def threads() -> Finding:
     return Finding(True, "threads", found)
 
 
-def torch_build() -> Finding:
+def torch_build(root: Path = ROOT) -> Finding:
     """Return which torch is installed and what it can compute on."""
     try:
         import torch
     except Exception as error:
-        return Finding(False, "torch", f"cannot be imported ({type(error).__name__}: {error})", _INSTALL)
+        return Finding(False, "torch", f"cannot be imported ({type(error).__name__}: {error})", _how_to_install(root))
     build = "CUDA" if torch.version.cuda else "ROCm" if torch.version.hip else "CPU"
     if torch.cuda.is_available():
         computes = f"a GPU: {torch.cuda.get_device_name()}"

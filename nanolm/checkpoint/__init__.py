@@ -40,9 +40,6 @@ _HOMES = {
         "load_packed_gguf",
         "split_blocks",
     ],
-    "gguf_reader": [
-        "BoundedReader",
-    ],
     "gguf_tokens": [
         "end_tokens",
         "entries",
@@ -119,7 +116,6 @@ if TYPE_CHECKING:
     from .gguf_packed import Parts as Parts
     from .gguf_packed import load_packed_gguf as load_packed_gguf
     from .gguf_packed import split_blocks as split_blocks
-    from .gguf_reader import BoundedReader as BoundedReader
     from .gguf_tokens import end_tokens as end_tokens
     from .gguf_tokens import entries as entries
     from .gguf_tokens import entry as entry

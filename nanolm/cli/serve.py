@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from .._require import how_to_install
 from . import serve_options as of
 from .options import (
     BAD_REQUEST,
@@ -122,10 +123,8 @@ def _check_extra() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("nanolm"):
             raise
-        how = "pip install -e '.[serve]' -c constraints.txt"
-        typer.echo(
-            f"nanolm: serve needs the package {error.name}, which is not installed; install it with {how}", err=True
-        )
+        why = f"serve needs the package {error.name}, which is not installed"
+        typer.echo(f"nanolm: {why}; install it with {how_to_install('serve')}", err=True)
         raise typer.Exit(NO_EXTRA) from None
 
 

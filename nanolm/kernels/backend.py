@@ -9,6 +9,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from .._require import how_to_install
+
 Backend = Literal["auto", "triton", "torch"]
 KERNEL_DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 _switch: Backend = "auto"
@@ -83,7 +85,7 @@ def _why_not(tensors: dict[str, Tensor]) -> str | None:
         if x.requires_grad and torch.is_grad_enabled():
             return f"{name} wants a gradient, and it has none"
     if not _installed():
-        return "triton is not installed (pip install -e '.[kernels]'; there are builds for Linux only)"
+        return f"triton is not installed ({how_to_install('kernels')}; there are builds for Linux only)"
     for name, x in tensors.items():
         if not x.is_cuda and not _interpreted():
             return (

@@ -90,7 +90,7 @@ const SCENES = [
     () => ["ROMEO", "JULIET", "HAMLET", "OTHELLO", "IAGO", "PORTIA"].map(name => SHARED + name)],
   ["One long prompt among short ones", 60, "The long prompt runs in chunks beside the others, which go on decoding.",
     () => ["ROMEO", "JULIET", SHARED.repeat(5), "HAMLET", "IAGO"]],
-  ["A pool too small", 300, "To see requests preempted, start with: nanolm serve --cache-bytes 2000000 --reserve 0",
+  ["A pool too small", 100, "To see requests preempted, start with: nanolm serve --cache-bytes 2000000 --reserve 0",
     () => Array.from({length: 12}, (_, i) => `${SHARED.slice(i)}SCENE ${i}`)],
   ["Speculation", 120, "Guesses show with: nanolm serve --draft prompt-lookup. Start without it, and there are none.",
     () => ["to be or not to be, ", "never, never, never, ", "tomorrow and tomorrow and "].map(text => text.repeat(6))],
@@ -381,54 +381,75 @@ class Live {
       button.addEventListener("click", () => { this.said(what); this.find("tokens").value = tokens; this.send(prompts()); });
       this.find("scenes").append(button);
     }
+    // A browser keeps the page that one leaves, with its connections: six of them, and no other page gets an answer.
+    addEventListener("pagehide", () => this.gone?.abort());
+    addEventListener("pageshow", event => event.persisted && this.wake?.());
     this.watch();
   }
 
   said(text) { this.find("said").textContent = text; }
 
-  async ask(path, body) {
+  async ask(path, body, signal = this.leaving.signal) {
     const key = this.find("key").value, headers = {...(key && {Authorization: `Bearer ${key}`}), ...(body && {"Content-Type": "application/json"})};
-    const answer = await fetch(path, {method: body ? "POST" : "GET", headers, body, signal: this.leaving.signal});
+    const answer = await fetch(path, {method: body ? "POST" : "GET", headers, body, signal});
     if (!answer.ok) throw new Error((await answer.json()).error.message);
     return answer;
   }
 
+  async stream(path, body, signal) { return (await this.ask(path, body, signal)).body.pipeThrough(new TextDecoderStream()).getReader(); }
+
   async watch() {
     while (!this.leaving.signal.aborted) {
       try {
-        const answer = await this.ask("/watch/events");
+        this.gone = new AbortController();
+        this.leaving.signal.addEventListener("abort", () => this.gone.abort(), {once: true});
+        const frames = await this.stream("/watch/events", null, this.gone.signal);
         this.view.say("Live.");
-        await this.read(answer.body.pipeThrough(new TextDecoderStream()).getReader());
+        await this.read(frames);
       } catch (error) { if (!this.leaving.signal.aborted) this.view.say(`Not connected: ${error.message}`); }
       await new Promise(done => { this.wake = done; setTimeout(done, 3000); });
     }
   }
 
   async read(reader) {
-    let held = "";
-    for (let piece; !(piece = await reader.read()).done;) {
-      const events = (held + piece.value).split("\n\n");
-      held = events.pop();
-      for (const event of events) {
-        const at = event.indexOf("\ndata: "), data = event.slice(at + 7);
-        if (event.startsWith("event: frame")) this.view.take(JSON.parse(data));
-        if (event.startsWith("event: lost")) this.view.say(`Live; ${data} frames were lost: this page reads too slowly.`);
-      }
+    for await (const [name, data] of events(reader)) {
+      if (name === "frame") this.view.take(JSON.parse(data));
+      if (name === "lost") this.view.say(`Live; ${data} frames were lost: this page reads too slowly.`);
     }
   }
 
+  // One request for all prompts: a browser opens six connections to a server, and the frames take one of them.
   async send(prompts) {
+    if (!prompts.length) return;
     try { this.model ??= (await (await this.ask("/v1/models")).json()).data[0].id; } catch (error) { return this.said(error.message); }
-    for (const prompt of prompts) this.one(prompt);
+    const rows = prompts.map(prompt => ({text: prompt.slice(-40), ended: "", item: document.createElement("li")}));
+    const show = row => { row.item.textContent = row.text + (row.ended ? "" : " …"); };
+    for (const row of rows) { show(row); this.find("answers").prepend(row.item); }
+    const body = {model: this.model, prompt: prompts, max_tokens: Number(this.find("tokens").value) || 60, temperature: 0.8, stream: true};
+    try {
+      for await (const [, data] of events(await this.stream("/v1/completions", JSON.stringify(body)))) {
+        if (data === "[DONE]") continue; // the rest is read, too: a stream left half read keeps its connection
+        const said = JSON.parse(data);
+        if (said.error) throw new Error(said.error.message);
+        for (const choice of said.choices) {
+          const row = rows[choice.index];
+          row.text += choice.text; row.ended ||= choice.finish_reason; show(row);
+        }
+      }
+    } catch (error) { for (const row of rows) if (!row.ended) { row.text += `: ${error.message}`; row.ended = "error"; show(row); } }
   }
+}
 
-  async one(prompt) {
-    const row = document.createElement("li");
-    this.find("answers").prepend(row);
-    row.textContent = `${prompt.slice(-40)} …`;
-    const body = {model: this.model, prompt, max_tokens: Number(this.find("tokens").value) || 60, temperature: 0.8};
-    try { row.textContent = `${prompt.slice(-40)}${(await (await this.ask("/v1/completions", JSON.stringify(body))).json()).choices[0].text}`; }
-    catch (error) { row.textContent = `${prompt.slice(-40)}: ${error.message}`; }
+// Yields the server-sent events of a stream, as their names and what they say; comments are left out.
+async function* events(reader) {
+  let held = "";
+  for (let piece; !(piece = await reader.read()).done;) {
+    const parts = (held + piece.value).split("\n\n");
+    held = parts.pop();
+    for (const part of parts) {
+      const said = /^(?:event: (.*)\n)?data: (.*)$/.exec(part);
+      if (said) yield [said[1] ?? "", said[2]];
+    }
   }
 }
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from benchmarks import against, serving, speculation
 from benchmarks.tools import report
 from benchmarks.tools.prompts import PROBLEMS
+from benchmarks.tools.turns import interval
 from course.paths import ROOT
 from nanolm.speculative import expected_tokens_per_round
 
@@ -148,12 +149,12 @@ def test_a_race_warms_both_up_and_lets_each_go_first_every_other_round():
 
 def test_the_interval_of_15_ratios_is_the_fourth_from_either_end():
     # Of 15 tosses 3 or fewer are heads with probability (1 + 15 + 105 + 455) / 32,768 = 1.76 %: 96.5 % lie between.
-    assert against.interval([float(rank) for rank in range(15, 0, -1)]) == (4.0, 12.0)
+    assert interval([float(rank) for rank in range(15, 0, -1)]) == (4.0, 12.0)
 
 
 @pytest.mark.parametrize("n", range(6, 60))
 def test_the_interval_covers_the_median_in_95_of_100_races_and_is_as_narrow_as_that_allows(n):
-    low, high = against.interval(list(range(1, n + 1)))
+    low, high = interval(list(range(1, n + 1)))
     assert low + high == n + 1, "as many are cut off at one end as at the other"
 
     def coverage(rank):
@@ -164,7 +165,7 @@ def test_the_interval_covers_the_median_in_95_of_100_races_and_is_as_narrow_as_t
 
 @pytest.mark.parametrize("n", range(1, 6))
 def test_the_interval_of_fewer_than_six_ratios_is_all_of_them(n):
-    assert against.interval(list(range(1, n + 1))) == (1, n)
+    assert interval(list(range(1, n + 1))) == (1, n)
 
 
 def test_a_checkout_races_against_itself_in_every_work(tmp_path):

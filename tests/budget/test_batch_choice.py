@@ -174,6 +174,7 @@ def test_max_batch_for_tpot_without_caches_is_limited_by_arithmetic(impl):
 def test_max_batch_for_tpot_counts_arithmetic_and_caches_together(impl):
     # 15 µs of arithmetic and 1 µs of cache a sequence: 1,000 of them take 16 ms, against 4.478 ms of reading weights.
     got = impl.max_batch_for_tpot(16.001e-3, N_PARAMS, 15e9, 3.35e6, CHIP)
+    assert got != 1001, "one too many: with 1,001 arithmetic and caches take 16.016 ms together"
     assert got <= 1000, (
         f"{got} are too many: with 1,001 arithmetic and caches take 16.016 ms together (is the arithmetic left out, or "
         "are the caches hidden behind it?)"
@@ -184,7 +185,10 @@ def test_max_batch_for_tpot_counts_arithmetic_and_caches_together(impl):
 @pytest.mark.exercise("max_batch_for_tpot")
 def test_max_batch_for_tpot_takes_a_step_of_exactly_that_long(impl):
     # 2³⁰ bytes of weights take 2⁻¹⁰ s and each 2²⁰ of cache 2⁻²⁰ s: 16 sequences take 2⁻¹⁰ + 2⁻¹⁶ s exactly.
-    wrong = {"one too few: a step of exactly tpot_seconds is allowed, at most that long": 15}
+    wrong = {
+        "one too few: a step of exactly tpot_seconds is allowed, at most that long": 15,
+        "one too many: with 17 a step takes longer than tpot_seconds": 17,
+    }
     got = impl.max_batch_for_tpot(2.0**-10 + 2.0**-16, 2.0**20, 2.0**30, 2.0**20, EXACT)
     assert_number(got, 16, wrong, "2⁻¹⁰ + 16 · 2⁻²⁰ s")
 

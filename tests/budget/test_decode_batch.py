@@ -80,7 +80,7 @@ def test_decode_step_time_of_1000_sequences_is_arithmetic_plus_caches(impl):
     # 1,000 sequences: 2 · 7.5·10⁹ · 1,000 / 10¹⁵ = 15 ms against 4.478 ms of reading; 1,000 caches of 3.35 MB: 1 ms.
     wrong = {
         "caches hidden behind the arithmetic: their reading comes on top": 15e-3,
-        "reading only: a batch this large waits for the arithmetic of all": 15e9 / 3.35e12 + 1e-3,
+        "reading only: the arithmetic of all 1,000 takes longer (left out, or that of one?)": 15e9 / 3.35e12 + 1e-3,
         "factor 2 forgotten: each parameter is multiplied and added": 8.5e-3,
         "reading and arithmetic added: only the longer counts": 16e-3 + 15e9 / 3.35e12,
     }
@@ -94,7 +94,10 @@ def test_decode_step_time_of_476_requests_is_no_longer_hidden_behind_the_weights
     # 2 · 7.5·10⁹ · 476 / 10¹⁵ = 7.140 ms, which is longer: 26.21 ms, 18,160 tokens/s.
     got = impl.decode_step_time(476, N_PARAMS, 15e9, 134_217_728, CHIP)
     assert got != pytest.approx(7.14e-3, abs=0.01e-3), "caches left out"
-    assert got != pytest.approx(23.55e-3, abs=0.01e-3), "arithmetic left out: past 298 sequences it takes longer"
+    assert got != pytest.approx(23.55e-3, abs=0.01e-3), (
+        "23.55 ms are all that is read: the arithmetic of all 476, 7.14 ms, takes longer than reading the weights, and "
+        "the caches come on top of it"
+    )
     assert got == pytest.approx(26.211e-3, abs=0.001e-3)
     assert 476 / got == pytest.approx(18_160, abs=1)
     # The same on a chip that multiplies in no time: 19.071 + 4.478 = 23.55 ms, at most 20,214 tokens/s.
@@ -113,7 +116,9 @@ def test_decode_step_time_of_32_users_from_arithmetic_alone(impl, n_params, mill
     instant = replace(H100, bandwidth_bytes_per_second=1e30)
     got = impl.decode_step_time(32, n_params, WEIGHTS, CACHE, instant)
     assert got != pytest.approx(milliseconds / 2e3, rel=0.01), "factor 2 forgotten: a multiplication and an addition"
-    assert got != pytest.approx(milliseconds / 32e3, rel=0.01), "batch forgotten: each sequence has its own position"
+    assert got != pytest.approx(milliseconds / 32e3, rel=0.01), (
+        "a 32nd of it: each of the 32 has its own position, and each waits for the whole step"
+    )
     assert got == pytest.approx(milliseconds / 1e3, abs=0.001e-3)
 
 
@@ -137,7 +142,10 @@ def test_decode_step_time_of_a_huge_batch_approaches_a_cache_and_the_arithmetic_
     # What no batch can share: a cache of 0.32052 ms and 2 · 7.5·10⁹ / 989·10¹² = 0.01517 ms of arithmetic. In all
     # 0.33569 ms a token, so at most 2,979 tokens/s. The cache alone, 0.32052 ms, would be 3,120.
     got = 10**6 / impl.decode_step_time(10**6, N_PARAMS, WEIGHTS, CACHE, H100)
-    assert got != pytest.approx(3120, abs=2), "arithmetic left out: past the critical batch it is longer than reading"
+    assert got != pytest.approx(3120, abs=2), (
+        "3,120 tokens/s are the caches alone: the arithmetic of all takes longer than reading the weights, and the "
+        "caches come on top of it"
+    )
     assert got == pytest.approx(2979, abs=1)
 
 

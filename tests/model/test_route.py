@@ -58,6 +58,9 @@ def test_route_of_the_worked_example_shares_62_to_38(impl):
 def test_route_puts_the_strongest_expert_first(impl):
     experts, shares = routed(impl, torch.tensor([0.0, 1.0, 3.0, 2.0], dtype=torch.float64), 3)
     assert experts.tolist() == [2, 3, 1], f"the largest logit first: [2, 3, 1], not {experts.tolist()}"
+    assert float(shares.sum()) == pytest.approx(1), (
+        f"the shares of the chosen add up to {float(shares.sum()):.2f}, not 1: the softmax goes over their logits alone"
+    )
     assert shares.tolist() == pytest.approx(softmax([3.0, 2.0, 1.0])), (
         f"share j belongs to expert j of the same list, the largest first; got {shares.tolist()}"
     )
@@ -78,7 +81,7 @@ def test_route_takes_the_lower_id_of_equal_logits(impl):
 
 @pytest.mark.exercise("route")
 def test_route_takes_logits_of_any_leading_shape(impl):
-    logits = random(2, 3, 5).clamp(-1, 1)
+    logits = random(2, 3, 5).tanh()  # below 1, and no two alike: ties are another test's
     for place in range(6):
         logits.view(6, 5)[place, place % 5] += 9  # no two positions of a text have the same best expert
     experts, shares = routed(impl, logits, 2)
@@ -87,6 +90,8 @@ def test_route_takes_logits_of_any_leading_shape(impl):
     )
     by_hand = [[route_by_hand(position, 2) for position in text] for text in logits.tolist()]
     expected = [[chosen for chosen, _ in text] for text in by_hand]
+    turned = [[chosen[::-1] for chosen in text] for text in expected]
+    assert experts.tolist() != turned, f"the largest first: {expected}, not {experts.tolist()}"
     assert experts.tolist() == expected, (
         f"each position has its own experts: {expected}, (text, position, k), not {experts.tolist()}"
     )

@@ -11,6 +11,15 @@ MISTAKES = [
         "says": "softmax before top-k without renormalising",
     },
     {
+        "name": "softmax before top-k, the strongest first",
+        "week": 8,
+        "file": "model/moe.py",
+        "old": "best[..., :k].softmax(dim=-1)",
+        "new": "best.softmax(dim=-1)[..., :k]",
+        "test": "test_route_puts_the_strongest_expert_first",
+        "says": "the shares of the chosen add up to 0.97, not 1",
+    },
+    {
         "name": "the weakest experts instead of the strongest",
         "week": 8,
         "file": "model/moe.py",

@@ -75,12 +75,24 @@ _MISTAKES = [
         BEYOND,
         "caches hidden behind the arithmetic",
     ),
+    (
+        "step: caches hidden behind the arithmetic, that of 476",
+        CHIP + "return max((batch_size * kv_bytes + weight_bytes) / W, 2 * n_params * batch_size / P)",
+        "test_decode_step_time_of_476_requests_is_no_longer_hidden_behind_the_weights",
+        "23.55 ms are all that is read",
+    ),
+    (
+        "step: caches hidden behind the arithmetic, that of a million",
+        CHIP + "return max((batch_size * kv_bytes + weight_bytes) / W, 2 * n_params * batch_size / P)",
+        "test_decode_step_time_of_a_huge_batch_approaches_a_cache_and_the_arithmetic_of_one_position",
+        "are the caches alone",
+    ),
     ("step: reading only", CHIP + "return (batch_size * kv_bytes + weight_bytes) / W", BEYOND, "reading only"),
     (
         "step: one position multiplied",
         CHIP + "return batch_size * kv_bytes / W + max(weight_bytes / W, 2 * n_params / P)",
         BEYOND,
-        "waits for the arithmetic of all",
+        "left out, or that of one?",
     ),
     (
         "step: factor 2 forgotten",

@@ -45,7 +45,7 @@ def test_sample_next_draws_once_for_each_row_in_order(impl):
 def test_sample_next_draws_from_what_the_rules_leave(impl, rules, expected):
     rng = RecordingRng()
     impl.sample_next(worked().log()[None], SamplingParams(**rules), rng)
-    assert len(rng.seen) == 1, f"{len(rng.seen)} draws were made for one token, all from `rng`: one is needed"
+    assert len(rng.seen) == 1, f"{len(rng.seen)} draws from `rng` for one token: one, and none from elsewhere"
     wrong = {} if close(worked(), expected) else {f"{rules} changed nothing: are the rules applied?": worked()}
     assert_probs(vector(*rng.seen[0]), expected, wrong, f"{rules or 'no rule'} should leave {expected} to draw from")
 
@@ -75,7 +75,7 @@ def test_sample_next_refuses_scores_that_say_nothing(impl, temperature, wrong):
 @pytest.mark.exercise("sample_next")
 def test_sample_next_repeats_with_the_seed(impl):
     logits = torch.zeros(40, 11)
-    first, again, other = (impl.sample_next(logits, SamplingParams(), Rng(seed)).tolist() for seed in (1, 1, 2))
+    first, again, other = ([*map(int, impl.sample_next(logits, SamplingParams(), Rng(seed)))] for seed in (1, 1, 2))
     assert first == again, "the same seed gave other tokens: is all randomness taken from `rng`?"
     assert first != other, "seeds 1 and 2 gave the same 40 tokens of 11: is the draw really random?"
 

@@ -95,6 +95,7 @@ def test_top_p_filter_keeps_the_lower_ids_among_equals(impl):
 @pytest.mark.parametrize("p", [0.01, 0.5, 1.0])
 def test_top_p_filter_of_a_certain_token_leaves_it_certain(impl, p):
     actual = impl.top_p_filter(vector(0, 0, 1), p)
+    assert actual.tolist() != [1, 0, 0], "the probabilities came back sorted: a token's place is its id"
     assert actual.tolist() == [0, 0, 1], f"a certain token stays certain, also at p = {p}; got {actual.tolist()}"
 
 

@@ -1,13 +1,15 @@
 """The page on which an engine is watched, in a browser: live while 20 requests are served, and a recorded run."""
 
 import json
+import re
 
 import httpx
 import pytest
 from browser import program
-from serving import random_model
+from serving import ALPHABET, random_model
 from web_server import running
 
+import nanolm
 from course.book.replays import FOLDER, REPLAYS
 from course.paths import ROOT
 from nanolm.watching import Recording, page_of
@@ -99,6 +101,8 @@ def test_a_hostile_text_of_a_run_stays_a_text(browser, tmp_path):
 
 
 def open_live(browser, url):
+    browser.ask("Page.navigate", url="about:blank")  # the page before this one asks for its server, which has ended
+    browser.until("location.href == 'about:blank'")
     browser.problems.clear()
     browser.ask("Page.navigate", url=url)
     browser.until(f"document.querySelector('[data-is-shown]') && {IN_PAGE}.querySelector('svg')")
@@ -118,6 +122,53 @@ def test_a_live_page_shows_twenty_requests_to_their_end(browser):
         browser.until(f"{IN_PAGE}.getElementById('queue').textContent.includes('0 requests run, 0 wait')")
         browser.until(f"{IN_PAGE}.getElementById('requests').textContent.includes('ended: length')")
         assert browser.complaints() == []
+
+
+def test_all_prompts_are_with_the_engine_at_once_and_each_answer_stands_behind_its_own(browser):
+    letters = ALPHABET[:12]  # each is followed by the next
+    with running(max_running=2) as server:
+        open_live(browser, server.url)
+        # A browser opens six connections to a server: with a request for each prompt the rest would wait in the page.
+        browser.run(
+            "window.asked = 0; const real = window.fetch;"
+            "window.fetch = (...all) => (window.asked += String(all[0]).includes('completions'), real(...all)); 0"
+        )
+        browser.run(f"{IN_PAGE}.getElementById('prompts').value = {json.dumps(chr(10).join(letters))}")
+        browser.run(f"{IN_PAGE}.getElementById('tokens').value = 3")
+        browser.run(f"{IN_PAGE}.getElementById('send').click()")
+        rows = f"[...{IN_PAGE}.querySelectorAll('#answers li')].map(li => li.textContent)"
+        browser.until(f"{rows}.length == 12 && {rows}.every(row => !row.endsWith('…'))")
+        assert browser.run("asked") == 1
+        assert browser.run(rows) == [ALPHABET[i : i + 4] for i in reversed(range(12))]
+        assert browser.complaints() == []
+
+
+def test_a_page_that_is_left_keeps_no_connection_and_watches_again_when_one_comes_back(browser):
+    status = f"{IN_PAGE}.getElementById('status').textContent"
+    with running() as server:
+        open_live(browser, server.url)
+        browser.until(f"{status} == 'Live.'")
+        # What a browser says to a page that it keeps for the way back.
+        browser.run("dispatchEvent(new PageTransitionEvent('pagehide', {persisted: true}))")
+        browser.until(f"{status}.startsWith('Not connected')")
+        browser.run("dispatchEvent(new PageTransitionEvent('pageshow', {persisted: true}))")
+        browser.until(f"{status} == 'Live.'")
+
+
+def test_in_the_pool_that_the_page_advises_for_it_the_scene_is_served_and_somebody_is_preempted(browser):
+    model, tokenizer = nanolm.load("target")
+    with running(model, tokenizer=tokenizer, n_blocks=None, cache_bytes=2_000_000, reserve=0.0) as server:
+        open_live(browser, server.url)
+        button = (
+            f"[...{IN_PAGE}.querySelectorAll('#scenes button')].find(each => each.textContent == 'A pool too small')"
+        )
+        browser.run(f"{button}.click()")
+        assert "--cache-bytes 2000000 --reserve 0" in browser.run(f"{IN_PAGE}.getElementById('said').textContent")
+        rows = f"[...{IN_PAGE}.querySelectorAll('#answers li')].map(li => li.textContent)"
+        browser.until(f"{rows}.length == 12 && {rows}.every(row => !row.endsWith('…'))")
+        assert browser.complaints() == []
+        metrics = httpx.get(f"{server.url}/metrics").text
+        assert float(re.search(r"(?m)^nanolm_preemptions_total (\S+)$", metrics)[1]) > 0
 
 
 def test_the_scenes_of_a_live_page_are_sent_by_their_buttons(browser):

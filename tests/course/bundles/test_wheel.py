@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from course.bundles.wheel import material
 from course.errors import CourseError
 from course.paths import HOME, MANIFEST, ROOT
 from course.registry import registry
+from nanolm._require import how_to_install
 
 # The reference's own text as an answer of a notebook.
 CHECKED = """
@@ -193,3 +195,21 @@ def test_a_course_installed_from_a_wheel_is_worked_in_from_start_to_check(away):
     assert "run it in a clone" in away.refuses("-m", "course", "audit", at="x")
     _, said = away.run("-c", CHECKED)
     assert "course start FOLDER lays one out" in said
+
+
+def test_away_from_a_checkout_an_extra_is_brought_to_the_package_that_is_there(monkeypatch, tmp_path):
+    assert how_to_install("serve") == "pip install -e '.[serve]' -c constraints.txt"
+    monkeypatch.setattr("nanolm._require._HOME", tmp_path)
+    assert how_to_install("serve") == "pip install 'nanolm-course[serve]'"
+
+
+def test_no_message_of_the_packages_installs_from_a_folder_that_a_wheel_has_not():
+    # Those that know which of the two they are in; the rest ask `how_to_install`.
+    knows = {"nanolm/_require.py", "course/work/doctor.py"}
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for package in ("nanolm", "course")
+        for path in (ROOT / package).rglob("*.py")
+        if re.search(r"pip install -e", path.read_text(encoding="utf-8"))
+    }
+    assert found == knows

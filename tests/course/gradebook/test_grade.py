@@ -1,6 +1,7 @@
 """course grade: marks, table, feedback and gradebook of a class, whatever happens on the way."""
 
 import csv
+import json
 import subprocess
 import sys
 
@@ -116,7 +117,8 @@ grade(4, [Path({str(classroom)!r})], None, Killed({WRONG!r}), folder=Path({str(g
     run(classroom, grading, judge)
     run(classroom, other, first)
     assert first.asked == [] and scores(grading) == scores(other)
-    assert (grading / "marks.csv").read_bytes() == (other / "marks.csv").read_bytes()
+    for name in ("marks.csv", "marks/week04.json"):
+        assert (grading / name).read_bytes() == (other / name).read_bytes(), name
     everything = store.Results(other / "results" / "week04.jsonl").marks
     assert len(judge.asked) == len(everything) - kept
 
@@ -135,6 +137,9 @@ def test_one_failure_of_the_judge_stops_nobody_and_is_made_good_by_the_next_run(
     again = QuickJudge(WRONG)
     assert run(classroom, grading, again).failures == [] and len(again.asked) <= 1
     assert not any(row["state"] == "not graded" for row in table(grading))
+    marks = json.loads((grading / "marks" / "week04.json").read_text(encoding="utf-8"))
+    numbers = [exercise.number for exercise in WEEK]
+    assert all(list(of_student) == numbers for of_student in marks.values()), "in the order of the week"
 
 
 def test_a_disk_that_takes_no_more_results_ends_the_run_at_once_and_gives_nobody_a_mark(

@@ -5,6 +5,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
+from refusal import assert_refuses
 
 from course.grading.guard import guard
 
@@ -79,6 +80,12 @@ def test_none_is_told_as_a_missing_return_only_where_something_is_owed(returns, 
             module.asked(1)
     else:
         assert module.asked(1) is None
+
+
+def test_an_answer_that_should_have_refused_and_returned_nothing_is_not_said_to_have_raised_an_error():
+    module, _ = guarded("x")
+    with pytest.raises(pytest.fail.Exception, match=r"says so; it returned None$"):
+        assert_refuses("x", module.asked, -1)
 
 
 def test_calls_that_came_back_are_counted_and_the_guard_comes_off():

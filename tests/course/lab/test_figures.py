@@ -84,6 +84,80 @@ def test_the_title_stands_left_and_a_legend_has_no_frame():
     plt.close(fig)
 
 
+@pytest.fixture(params=["line", "log line", "points", "bars", "labels", "upper right as given"])
+def covered(request):
+    """An axis whose legend lies on what is drawn, wherever in it the legend stands."""
+    fig, ax = figures.figure(columns=2, sharey=True)
+    ax, x, y = ax[0], [i / 10 for i in range(240)], [1 + (7 * i) % 24 for i in range(240)]
+    if "line" in request.param or "given" in request.param:
+        ax.plot(x, y, label="all over")
+    elif request.param == "bars":
+        ax.bar(range(24), [20] * 24, label="tall")
+    elif request.param == "points":
+        ax.scatter(x, y, label="scattered")
+    else:
+        ax.plot(0, 0, "o", label="the first")
+        for i in range(24):
+            ax.annotate("a label as wide as the figure", (0, i))
+        ax.set(xlim=(0, 2), ylim=(-1, 24))
+    ax.set_yscale("log" if "log" in request.param else "linear")
+    ax.legend(loc="upper right" if "given" in request.param else "best")
+    yield ax
+    plt.close(fig)
+
+
+def test_a_legend_that_lies_on_what_is_drawn_gets_room_of_its_own(covered):
+    assert figures.legend_covers(covered)
+    bottom = covered.get_ylim()[0]
+    image_html(covered.figure, "a legend")
+    assert not figures.legend_covers(covered) and covered.get_ylim()[0] == bottom
+
+
+def test_a_legend_beside_what_is_drawn_stays_and_so_do_the_limits():
+    fig, ax = figures.figure()
+    ax.plot([0, 1], [0, 1], label="rises")
+    ax.axvline(0.1, linestyle="--")
+    ax.legend(loc="lower right")
+    limits, place = ax.get_ylim(), ax.get_legend()._get_loc()
+    image_html(fig, "a line")
+    assert (ax.get_ylim(), ax.get_legend()._get_loc()) == (limits, place)
+    plt.close(fig)
+
+
+def test_a_line_as_tall_as_the_figure_moves_a_legend_too():
+    fig, ax = figures.figure()
+    ax.axvline(0.9, label="here")
+    ax.set(xlim=(0, 1))
+    ax.legend(loc="upper right")
+    assert figures.legend_covers(ax)
+    image_html(fig, "a line")
+    assert not figures.legend_covers(ax)
+    plt.close(fig)
+
+
+def test_a_legend_for_which_there_is_no_room_leaves_the_limits_as_they_were():
+    fig, ax = figures.figure(3, 1.7)
+    ax.bar([0], [1], label="\n".join("tall!"))
+    ax.legend()
+    limits = ax.get_ylim()
+    image_html(fig, "a bar")
+    assert ax.get_ylim() == limits
+    plt.close(fig)
+
+
+def test_a_label_has_a_white_edge_where_a_line_or_an_arrow_runs_through_it_and_only_there():
+    fig, ax = figures.figure()
+    ax.plot([0, 1], [0, 1])
+    ax.annotate("", (1, 0.1), (0.6, 0.1), arrowprops={"arrowstyle": "->"})
+    for place in ((0.5, 0.5), (0.8, 0.1), (0.2, 0.8)):
+        ax.text(*place, "a label", ha="center", va="center")
+    ax.text(0.5, 0.5, "in a box", bbox={})
+    image_html(fig, "labels")
+    edged = [label.get_position() for label in ax.texts if label.get_path_effects()]
+    assert edged == [(0.5, 0.5), (0.8, 0.1)]
+    plt.close(fig)
+
+
 def test_a_narrow_page_scrolls_a_figure_instead_of_shrinking_its_text_away():
     fig, _ = figures.figure(width=8)
     page = image_html(fig, "nothing")

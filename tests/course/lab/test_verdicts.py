@@ -8,6 +8,7 @@ import pytest
 from course.lab import real_model
 from course.lab.verdicts import (
     CANNOT_TELL,
+    Ratio,
     against_prediction,
     fastest_of,
     largest,
@@ -50,6 +51,23 @@ def test_of_equal_speeds_chance_makes_a_difference_in_one_run_of_twenty(n_rounds
 @pytest.mark.parametrize("n_rounds", range(3, 16))
 def test_a_difference_well_beyond_the_noise_is_told(n_rounds):
     assert share_told(n_rounds, 1.5, 0.02) >= 0.99
+
+
+@pytest.mark.parametrize("n_rounds", range(3, 10))
+def test_what_is_told_does_not_depend_on_which_of_the_two_is_asked_for(n_rounds):
+    chance = random.Random(n_rounds)
+    for _ in range(500):
+        seconds = {"a": [], "b": []}
+        times_as_long = math.exp(chance.uniform(-4, 4))
+        for _ in range(n_rounds):
+            seconds["a"].append(times_as_long * math.exp(chance.gauss(0, 0.4)))
+            seconds["b"].append(math.exp(chance.gauss(0, 0.4)))
+        assert ratio(seconds, "a", "b").is_told == ratio(seconds, "b", "a").is_told, seconds
+
+
+def test_a_ratio_far_from_1_is_told_though_its_rounds_are_far_apart_too():
+    assert Ratio(8.45, 15.91, 17.27, 3).is_told and Ratio(1 / 17.27, 1 / 15.91, 1 / 8.45, 3).is_told
+    assert not Ratio(1.05, 1.14, 1.25, 3).is_told
 
 
 @pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])

@@ -51,6 +51,14 @@ def test_a_version_that_differs_from_the_pinned_one_is_named(tmp_path):
     assert "no-such-package" not in finding.found
 
 
+def test_a_wheel_s_advice_brings_the_pinned_versions_where_pins_lie(tmp_path):
+    wheel = 'python -m pip install "nanolm-course[course,serve]"'
+    assert doctor._how_to_install(tmp_path, installed=True) == wheel
+    (tmp_path / "constraints.txt").touch()
+    # Without the pins pip would find everything there already, and change nothing.
+    assert doctor._how_to_install(tmp_path, installed=True) == f"{wheel} -c constraints.txt"
+
+
 def test_a_build_s_own_suffix_is_no_other_version(tmp_path, monkeypatch):
     (tmp_path / "constraints.txt").write_text("torch==2.13.0\n", encoding="utf-8")
     monkeypatch.setattr(doctor, "_installed", lambda name: "2.13.0+cpu")
