@@ -60,7 +60,11 @@ _LAYOUTS = {"qwen2_moe": SEPARATE_EXPERTS, "olmoe": SEPARATE_EXPERTS, "deepseek_
 def open_folder(folder: Path) -> Iterator[Source]:
     """Give the files of a folder; raise what `load` raises."""
     hf = read_json(folder / "config.json")
-    config, layout = ModelConfig.from_hf(hf), _LAYOUTS.get(hf.get("model_type", ""), HUGGING_FACE)
+    try:
+        config = ModelConfig.from_hf(hf)
+    except ValueError as error:
+        raise ValueError(f"{error} (in {folder})") from error
+    layout = _LAYOUTS.get(hf.get("model_type", ""), HUGGING_FACE)
     with TensorFiles(folder) as files:
         layout.check(files.shapes, config, str(folder))
         if config.tie_embeddings:

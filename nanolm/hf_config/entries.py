@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from .._require import shown
 from .families import MAY_LACK, SIZES
 
 
@@ -43,7 +44,7 @@ def read_counts(hf: dict[str, Any], names: Mapping[str, str], least: int = 1) ->
         value = hf[theirs]
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             allowed = "a whole number above 0" if least else "a whole number, 0 or more"
-            raise ValueError(f"config.json has {theirs} = {value!r}; it must be {allowed}")
+            raise ValueError(f"config.json has {theirs} = {shown(value)}; it must be {allowed}")
     return {ours: hf[theirs] for ours, theirs in names.items()}
 
 
@@ -52,7 +53,7 @@ def flag(hf: dict[str, Any], name: str, missing: bool = False) -> bool:
     value = hf.get(name)
     value = missing if value is None else value
     if value not in (True, False):
-        raise ValueError(f"config.json has {name} = {value!r}; it must be true or false")
+        raise ValueError(f"config.json has {name} = {shown(value)}; it must be true or false")
     return bool(value)
 
 
@@ -60,7 +61,7 @@ def token_id(hf: dict[str, Any], name: str, where: str = "config.json") -> int |
     """Return a token id or None; raise ValueError if it is something else."""
     value = hf.get(name)
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise ValueError(f"{where} has {name} = {value!r}; it must be a whole number, 0 or more, or null")
+        raise ValueError(f"{where} has {name} = {shown(value)}; it must be a whole number, 0 or more, or null")
     return value
 
 
@@ -78,5 +79,5 @@ def number(hf: dict[str, Any], name: str, missing: float) -> float:
     value = hf.get(name)
     value = missing if value is None else value
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST:
-        raise ValueError(f"config.json has {name} = {value!r}; it must be a number above 0")
+        raise ValueError(f"config.json has {name} = {shown(value)}; it must be a number above 0")
     return value
