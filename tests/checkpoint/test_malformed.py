@@ -129,7 +129,7 @@ BAD = {
         r"model.norm.weight has shape \(\); the configuration",
     ),
     "complex weights": (tensors(lambda t: t.update({Q: t[Q].to(torch.complex64)})), "is stored as C64; F64, F32"),
-    "an eps beyond all floats": (says(rms_norm_eps=10**400), "rms_norm_eps = 1000*; it must be a number above 0"),
+    "an eps beyond all floats": (says(rms_norm_eps=10**400), "rms_norm_eps = 1000*…; it must be a number above 0"),
     "a factor beyond all floats": (says(rope_scaling={"type": "linear", "factor": 10**400}), "factor = 1000*; it must"),
     "a first context without end": (
         says(rope_scaling={**LONG, "original_max_position_embeddings": float("inf")}),
