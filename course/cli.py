@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from nanolm.cli.options import version_option
+from nanolm.cli.output import App
 
 from .commands.audit import app as audit
 from .commands.bundles import app as bundles
@@ -21,7 +22,7 @@ from .folder import require_folder
 from .paths import ROOT
 
 
-class _App(typer.Typer):
+class _App(App):
     """A CourseError ends the command with its message and exit code 1, not with a traceback."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -33,6 +34,7 @@ class _App(typer.Typer):
 
 
 app = _App(
+    name="course",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Build, check and follow the course.",

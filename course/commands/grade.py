@@ -52,6 +52,8 @@ def grade(
             from ..gradebook.grade import take_marks
 
             say.print(f"{take_marks(week, marks, csv, where)} marks taken from {marks}")
+    except BrokenPipeError:  # whoever read the output has gone
+        raise
     except OSError as error:  # a full disk, a folder that is closed to writing
         raise CourseError(f"{error.filename or where} cannot be written: {error.strerror}; run this again") from None
 

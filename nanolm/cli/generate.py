@@ -31,6 +31,7 @@ from .options import (
     threads_of,
     version_option,
 )
+from .output import App
 from .serve import serve
 from .size import size
 
@@ -56,7 +57,8 @@ CacheNumbers = Annotated[
     typer.Option("--kv", "--cache-kind", help="Numbers in the KV cache.", rich_help_panel=MACHINE),
 ]
 
-app = typer.Typer(
+app = App(
+    name="nanolm",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="NanoLM, a small engine for LLM inference. A model is a shipped one (target, draft, mixture), a Hugging Face "

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from .output import is_output_lost
+
 if TYPE_CHECKING:
     from ..machine.threads import Threads
     from ..model.decoder import NanoLM
@@ -67,6 +69,8 @@ def one_line(exit_code: int) -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, ModuleNotFoundError) as error:
+        if isinstance(error, OSError) and error.filename is None and is_output_lost(error):
+            raise  # it is the output of the command that is lost, not a file
         line = " ".join(str(error).split())
         Console(stderr=True, soft_wrap=True).print(f"nanolm: {line}", markup=False, highlight=False)
         raise typer.Exit(exit_code) from None

@@ -3,6 +3,7 @@
 The web server is an optional extra, and torch takes seconds to import: both are imported inside the command.
 """
 
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -157,8 +158,10 @@ def _say_where(name: str, host: str, port: int, has_key: bool) -> None:
     from ..web.access import is_loopback
 
     shown = f"[{host}]" if ":" in host else host
-    typer.echo(f"nanolm: {name} is served at http://{shown}:{port}/v1 until Ctrl-C, and to be watched at /", err=True)
+    lines = [f"{name} is served at http://{shown}:{port}/v1 until Ctrl-C, and to be watched at /"]
     if not is_loopback(host):
         who = "without encryption" if has_key else "without a password; --api-key asks for one"
-        warning = f"{host} may be reached from other machines, and whoever reaches it is served {who}"
-        typer.echo(f"nanolm: warning: {warning}", err=True)
+        lines.append(f"warning: {host} may be reached from other machines, and whoever reaches it is served {who}")
+    for line in lines:
+        with suppress(OSError):  # a log on a full disk stops no server
+            typer.echo(f"nanolm: {line}", err=True)
