@@ -41,7 +41,7 @@ def test_after_a_slow_beginning_no_pass_is_foretold_to_take_nothing():
     forecast = Forecast()
     forecast.add(20, 0.063)  # prompts, and a processor that has just begun
     for _ in range(30):
-        forecast.add(4, 0.0013)
+        forecast.add(5, 0.0013)
         assert forecast.seconds(4) >= 0.001
 
 
