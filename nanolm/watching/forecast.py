@@ -22,7 +22,10 @@ class Forecast:
         spread = self._xx / self._n - mean_x**2
         # Passes of one size alone say nothing of another size; a pass over more tokens is never predicted faster.
         slope = max(0.0, (self._xy / self._n - mean_x * mean_y) / spread) if spread > 1e-9 else 0.0
-        return max(0.0, mean_y + slope * (n_tokens - mean_x))
+        if mean_y < slope * mean_x:
+            # No pass takes less than nothing: one slow beginning would else foretell 0 for all that follow.
+            return n_tokens * self._xy / self._xx
+        return mean_y + slope * (n_tokens - mean_x)
 
     def add(self, n_tokens: int, seconds: float) -> None:
         """Count a pass that has run."""

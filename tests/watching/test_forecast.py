@@ -37,6 +37,14 @@ def test_more_tokens_are_never_foretold_faster():
     assert forecast.seconds(100) >= forecast.seconds(1)
 
 
+def test_after_a_slow_beginning_no_pass_is_foretold_to_take_nothing():
+    forecast = Forecast()
+    forecast.add(20, 0.063)  # prompts, and a processor that has just begun
+    for _ in range(30):
+        forecast.add(5, 0.0013)
+        assert forecast.seconds(4) >= 0.001
+
+
 @pytest.mark.parametrize("memory", [0, 1, -1, float("nan")])
 def test_a_weight_that_is_none_is_refused(memory):
     with pytest.raises(ValueError, match="memory is"):
