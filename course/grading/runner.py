@@ -6,10 +6,12 @@ outcome comes back as objects, and nothing is printed or written.
 
 import contextlib
 import io
+import os
 import sys
 import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -25,6 +27,7 @@ from .limits import limits
 from .outcomes import Collector, Outcome
 
 TESTS = ROOT / "tests"
+PLUGINS = ("impl", "left_out", "settled", "shuffled")
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ def _run(collector: Collector, files: Sequence[Path], seconds: float, seed: int 
         seed = 0 if collector.implementation.name == REFERENCE else seeds.new()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), _unchanged(), limits(seconds) as clock:
         collector.clock = clock
-        code = pytest.main([*arguments(files, seed), *options], plugins=[collector])
+        code = pytest.main([*arguments(files, seed), *options], plugins=[collector, *_plugins()])
     return Run(collector.outcomes(), collector.problem(code, said.getvalue()), seed)
 
 
@@ -106,6 +109,12 @@ def arguments(files: Sequence[Path], seed: int) -> list[str]:
     for plugin in ("cacheprovider", "faulthandler", "unraisableexception", "threadexception", "logging"):
         found += ["-p", f"no:{plugin}"]
     return [*found, "--tb=no"]
+
+
+def _plugins() -> list[ModuleType]:
+    """The plugins that tests/conftest.py names. By name, pytest would look for each in all that is installed."""
+    sys.path[:0] = [str(ROOT), str(TESTS), str(TESTS / "helpers")]
+    return [import_module(name) for name in PLUGINS]
 
 
 @contextlib.contextmanager
@@ -130,9 +139,9 @@ def _unchanged() -> Iterator[None]:
 
 def _test_modules() -> dict[str, ModuleType]:
     """The files of tests that are loaded."""
-    found = {}
+    found, within = {}, os.path.normcase(TESTS) + os.sep
     for name, module in list(sys.modules.items()):
-        file = Path(getattr(module, "__file__", None) or "")
-        if file.name.startswith("test_") and file.is_relative_to(TESTS):
+        file = getattr(module, "__file__", None) or ""
+        if os.path.basename(file).startswith("test_") and os.path.normcase(file).startswith(within):
             found[name] = module
     return found
