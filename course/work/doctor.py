@@ -110,7 +110,7 @@ def kernel() -> Finding:
     try:
         from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
     except ImportError:
-        return Finding(False, "Jupyter", "not installed", _INSTALL)
+        return Finding(False, "Jupyter", "not installed", _how_to_install(ROOT))
     try:
         spec = KernelSpecManager().get_kernel_spec("python3")
     except (NoSuchKernel, OSError, ValueError, json.JSONDecodeError):

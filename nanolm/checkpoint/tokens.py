@@ -83,7 +83,18 @@ def _text_of(said: dict[str, Any], name: str, path: Path) -> str | None:
     token = token.get("content") if isinstance(token, dict) else token
     if not isinstance(token, str | None):
         raise ValueError(f"{path} has {name} = {token!r}; it must be a text, or an object with a content")
+    if token is not None and not _is_unicode(token):
+        raise ValueError(f"{path} has {name} = {token!r}; it must be a text of whole characters")
     return token
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether UTF-8 can hold a text; JSON can spell halves of a character alone, which no tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _chat_template(folder: Path, said: dict[str, Any], path: Path) -> str | None:

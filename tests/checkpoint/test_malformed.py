@@ -233,6 +233,10 @@ BAD = {
         text("tokenizer_config.json", '{"eos_token": "<|over|>"}'),
         r"tokenizer_config.json has eos_token = '<\|over\|>', which is no token of tokenizer.json",
     ),
+    "an end token of half a character": (
+        text("tokenizer_config.json", '{"eos_token": "\\ud800"}'),
+        r"tokenizer_config.json has eos_token = '\\ud800'; it must be a text of whole characters",
+    ),
     "a start token that the tokenizer does not have": (
         text("tokenizer_config.json", '{"bos_token": {"content": "<|go|>"}, "add_bos_token": true}'),
         r"tokenizer_config.json has bos_token = '<\|go\|>', which is no token of tokenizer.json",

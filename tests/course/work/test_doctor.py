@@ -107,6 +107,12 @@ def test_a_kernel_that_starts_this_python_is_well(kernel, program):
     assert doctor.kernel().is_fine
 
 
+def test_without_jupyter_what_brings_it_is_said(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jupyter_client.kernelspec", None)
+    finding = doctor.kernel()
+    assert not finding.is_fine and "not installed" in str(finding) and "pip install" in str(finding)
+
+
 def test_too_little_memory_or_disk_is_said_with_the_number():
     assert "0.5 GB free: a lesson takes up to 2" in str(doctor.memory(0.5))
     assert doctor.memory(8.0).is_fine
