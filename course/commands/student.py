@@ -1,4 +1,4 @@
-"""The commands of `course` for a student: start, update, reset, status, collect, doctor."""
+"""The commands of `course` for a student: start, update, reset, check, status, collect, doctor."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -61,6 +61,22 @@ def reset(
     from ..work.reset import reset as run
 
     _tell(run(name, track, folder))
+
+
+@app.command()
+def check(
+    name: Annotated[str, typer.Argument(help="An exercise by number or name, such as 2.4 or apply_rope.")],
+    folder: Annotated[Path | None, typer.Option(help="Your folder; work/ in the course if left out.")] = None,
+) -> None:
+    """Test one exercise wherever you have answered it, and say what its tests found; exit 1 if no answer passes."""
+    from ..work.check import check as run
+    from ..work.layout import Work
+
+    with say.status(f"running the tests of {name}"):
+        lines, passes = run(name, Work.at(folder))
+    _tell(lines)
+    if not passes:
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -26,7 +26,7 @@ def residual_distribution(target_probs, draft_probs):
         raise ValueError("target_probs and draft_probs are the same")
     return excess / excess.sum()
 """
-FOR_STUDENTS = {"start", "update", "reset", "status", "collect", "doctor", "capstone"}
+FOR_STUDENTS = {"start", "update", "reset", "check", "status", "collect", "doctor", "capstone"}
 FOR_INSTRUCTORS = [
     ("build",), ("check-build",), ("book",), ("adopt", "README.md"), ("audit",),
     ("release", "5"), ("gradescope", "4"), ("grade", "4", "notebooks"),

@@ -1,4 +1,4 @@
-"""course status over both tracks: which answer came from where, and what the tests of each say."""
+"""course status and course check over both tracks: which answer came from where, and what the tests of each say."""
 
 import io
 import shutil
@@ -11,6 +11,7 @@ from course.building.stubs import stub_files
 from course.grading.status import next_step, show
 from course.paths import ROOT, write
 from course.registry import questions, registry
+from course.work.check import check
 from course.work.layout import Work
 from course.work.start import start
 from course.work.tracks import in_words, standings_of
@@ -135,3 +136,39 @@ def test_without_copies_the_editor_s_answers_stand_alone_and_the_way_to_copies_i
     standings, remarks = found(course)
     assert standings["weight_bytes"].state == "passes"
     assert remarks == ["there are no notebooks in work/ yet: course start puts copies there"]
+
+
+def checked(course):
+    lines, passes = check("weight_bytes", Work.at(root=course))
+    return "\n".join(lines), passes
+
+
+def test_check_tells_an_unwritten_exercise_with_what_to_do(course):
+    said, passes = checked(course)
+    assert not passes and "weight_bytes is not written yet: answer it in work/week02" in said
+
+
+def test_check_tells_a_right_answer_with_its_points_and_where_it_stands(course):
+    answer(course / COPY, weight_bytes=f"    {RIGHT}")
+    said, passes = checked(course)
+    assert passes and "tests passed" in said and said.endswith("(the answer in the notebook)")
+
+
+def test_check_tells_a_wrong_answer_by_its_tests_as_a_notebook_does(course):
+    answer_file(course / FILE, weight_bytes=RIGHT.replace("math.ceil(n_params * weight_bits / 8)", "n_params"))
+    said, passes = checked(course)
+    assert not passes and "weight_bytes: " in said and " tests failed" in said and "for the tests that pass" in said
+    assert said.endswith("(the answer in the editor)")
+
+
+def test_check_tells_both_answers_where_they_differ_and_is_content_with_one(course):
+    answer(course / COPY, weight_bytes="    return 1")
+    answer_file(course / FILE, weight_bytes=RIGHT)
+    said, passes = checked(course)
+    assert passes and "(the answer in the notebook)" in said and "(the answer in the editor)" in said
+
+
+def test_check_tells_a_file_that_cannot_be_read(course):
+    write(course / FILE, "def weight_bytes(:")
+    said, passes = checked(course)
+    assert not passes and "memory.py" in said
