@@ -20,10 +20,9 @@ from chernoff import SPENT
 from hypothesis import HealthCheck, configuration, settings
 from process_settings import settings_kept
 
-from course.grading.runner import PLUGINS
 from course.grading.seeds import fresh
 
-pytest_plugins = list(PLUGINS)
+pytest_plugins = ["impl", "left_out", "settled", "shuffled"]
 _FALSE_ALARM = "chance of a false alarm"
 
 # The same examples in every run of the reference, and no folder of hypothesis's beside a student's notebook.

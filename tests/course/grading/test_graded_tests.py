@@ -1,11 +1,12 @@
 """The tests that grade: each names its exercise, and each exercise has tests."""
 
+import json
 import re
 
 import pytest
 
 from course.grading.outcomes import targets_of
-from course.grading.runner import TESTS
+from course.grading.runner import PLUGINS, TESTS
 from course.paths import ROOT, read
 from course.registry import homes, registry
 
@@ -82,3 +83,9 @@ def test_the_tests_of_an_exercise_are_where_its_command_looks(items):
         own = [item for item in items if {*exercise.targets} & {*targets_of(item)}]
         files = {item.path.relative_to(ROOT).as_posix() for item in own}
         assert files == {*exercise.tests}, f"{exercise.command} misses tests in {files - {*exercise.tests}}"
+
+
+def test_the_runner_hands_over_the_plugins_that_conftest_names():
+    # By name alone pytest would find them too, but only after a look through all that is installed.
+    lines = read(ROOT / "tests" / "conftest.py").splitlines()
+    assert f"pytest_plugins = {json.dumps(PLUGINS)}" in lines
