@@ -115,8 +115,7 @@ def race(model: NanoLM, prompts: Sequence[list[int]], n_new: int, rounds: int, w
     def turn(n_watchers: int) -> Turn:
         return asyncio.run(served(Engine(model), prompts, n_new, n_watchers, word))
 
-    turns = by_rounds({str(n): partial(turn, n) for n in WATCHERS}, rounds)
-    return {int(n): found for n, found in turns.items()}
+    return by_rounds({n: partial(turn, n) for n in WATCHERS}, rounds)
 
 
 def costs(turns: dict[int, list[Turn]]) -> dict[int, Cost]:

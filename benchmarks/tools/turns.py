@@ -1,19 +1,20 @@
 """Turns: what is compared on a noisy machine runs by rounds, so that a burst of other work meets all of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TypeVar
 
 from tqdm import tqdm
 
+_Name = TypeVar("_Name", bound=Hashable)
 _T = TypeVar("_T")
 
 
-def by_rounds(ways: Mapping[str, Callable[[], _T]], rounds: int) -> dict[str, list[_T]]:
+def by_rounds(ways: Mapping[_Name, Callable[[], _T]], rounds: int) -> dict[_Name, list[_T]]:
     """Return what each way gives, by name and round; a first round warms up and does not count.
 
     Every second round goes the other way round: none always finds the processor as the same other has left it.
     """
-    results: dict[str, list[_T]] = {name: [] for name in ways}
+    results: dict[_Name, list[_T]] = {name: [] for name in ways}
     for number in tqdm(range(rounds + 1), leave=False, disable=None):
         for name in list(ways)[:: 1 if number % 2 else -1]:
             result = ways[name]()

@@ -100,11 +100,21 @@ def told(part: Exercise, name: str, outcomes: Sequence[Outcome], left: Sequence[
     if failed:
         score = earned(exercise, outcomes) if is_whole else 0
         lines = [report(part, failed, len(outcomes), left)]
-        lines += [f"{score:g} of {points(exercise.points)} for the tests that pass"] if is_whole else []
+        lines += [score_line(exercise, score)] if is_whole else []
         lines.append(f'the same inputs again: check("{name}", seed={seed})')
         raise CheckFailed("\n\n".join(lines), points=score)
     reward = points(exercise.points) if is_whole else f'check("{exercise.name}") tests all of it'
-    return f"{part.name}: {_count(len(outcomes), 'test')} passed, {reward}"
+    return passed_line(part.name, len(outcomes), reward)
+
+
+def passed_line(name: str, n_tests: int, reward: str) -> str:
+    """Return the line that says that all tests passed, and what that gives."""
+    return f"{name}: {_count(n_tests, 'test')} passed, {reward}"
+
+
+def score_line(exercise: Exercise, score: float) -> str:
+    """Return the line that says what an exercise earns whose tests did not all pass."""
+    return f"{score:g} of {points(exercise.points)} for the tests that pass"
 
 
 def not_written(exercise: Exercise, what: str) -> str:

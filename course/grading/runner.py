@@ -112,7 +112,10 @@ def arguments(files: Sequence[Path], seed: int) -> list[str]:
 
 
 def _plugins() -> list[ModuleType]:
-    """The plugins that tests/conftest.py names. By name, pytest would look for each in all that is installed."""
+    """The plugins that tests/conftest.py names. By name, pytest would look for each in all that is installed.
+
+    Where they lie is put before sys.path, as pytest does too; `_unchanged` gives it back.
+    """
     sys.path[:0] = [str(ROOT), str(TESTS), str(TESTS / "helpers")]
     return [import_module(name) for name in PLUGINS]
 

@@ -1,6 +1,6 @@
 """`course check 6.1`: an exercise's tests against the answers in a student's folder, told as in a notebook."""
 
-from ..grading.checking import failed_of, report
+from ..grading.checking import failed_of, passed_line, report, score_line
 from ..grading.outcomes import earned, points
 from ..grading.status import Standing
 from ..registry import find
@@ -29,8 +29,8 @@ def _told(standing: Standing) -> str:
     if standing.state == "not written":
         return standing.hint or exercise.not_yet_written
     if standing.state == "passes":
-        said = f"{exercise.name}: {len(outcomes)} tests passed, {points(exercise.points)}"
+        said = passed_line(exercise.name, len(outcomes), points(exercise.points))
     else:
-        score = f"{earned(exercise, outcomes):g} of {points(exercise.points)} for the tests that pass"
-        said = f"{report(exercise, failed_of(outcomes), len(outcomes))}\n\n{score}"
+        failures = report(exercise, failed_of(outcomes), len(outcomes))
+        said = f"{failures}\n\n{score_line(exercise, earned(exercise, outcomes))}"
     return f"{said}\n(the answer in the {standing.answer})"

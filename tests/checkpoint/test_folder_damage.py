@@ -2,9 +2,9 @@
 
 import json
 import random
-from contextlib import suppress
 
 import pytest
+from damage import assert_read_or_refused
 from tiny_checkpoints import write_checkpoint
 
 import nanolm
@@ -42,7 +42,7 @@ def whole(tmp_path_factory):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def places(value, *above):
+def places(value):
     """Each place in a JSON value as (what holds it, key)."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in list(items)[:40]:
@@ -78,33 +78,23 @@ def damaged(name, content, chance):
             return content[:at] + chance.randbytes(chance.choice([1, 8])) + content[at:]
 
 
-def assert_read_or_refused(whole, numbers, folder):
+def try_each(whole, numbers, folder):
     for name, content in whole.items():
         (folder / name).write_bytes(content)
     for number in numbers:
         chance = random.Random(number)
         name = chance.choice(sorted(whole))
         (folder / name).write_bytes(damaged(name, whole[name], chance))
-        try:
-            model, _ = nanolm.load(folder)
-        except ValueError as error:
-            said = str(error)
-            is_one = str(folder) in said and "\n" not in said and len(said) < 1000
-            assert is_one, f"damage {number}, of {name}, is told as {said!r}"
-        except Exception as error:
-            raise AssertionError(f"damage {number}, of {name}, ends in {type(error).__name__}") from error
-        else:
-            with suppress(ValueError):  # weights that are numbers still may be too large to compute with
-                model.generate([5, 6], 2)
+        assert_read_or_refused(nanolm.load, folder, str(folder), f"damage {number}, of {name},")
         (folder / name).write_bytes(whole[name])
 
 
 @pytest.mark.parametrize("forties", range(5))
 def test_two_hundred_damaged_folders(whole, tmp_path, forties):
-    assert_read_or_refused(whole, range(40 * forties, 40 * forties + 40), tmp_path)
+    try_each(whole, range(40 * forties, 40 * forties + 40), tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hundreds", range(2, 32))
 def test_three_thousand_damaged_folders(whole, tmp_path, hundreds):
-    assert_read_or_refused(whole, range(100 * hundreds, 100 * hundreds + 100), tmp_path)
+    try_each(whole, range(100 * hundreds, 100 * hundreds + 100), tmp_path)

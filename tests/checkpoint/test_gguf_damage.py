@@ -2,9 +2,9 @@
 
 import random
 import tracemalloc
-from contextlib import suppress
 
 import pytest
+from damage import assert_read_or_refused
 from gguf_twins import write_twin
 
 from nanolm.checkpoint import load_gguf, load_packed_gguf
@@ -40,32 +40,21 @@ def damaged(whole, number):
     return bytes(content)
 
 
-def assert_read_or_refused(whole, numbers, path):
+def try_each(whole, numbers, path):
     for number in numbers:
         path.write_bytes(damaged(whole, number))
-        load = [load_gguf, load_packed_gguf][number % 2]
-        try:
-            model, _ = load(path)
-        except ValueError as error:
-            said = str(error)
-            is_one = path.name in said and "\n" not in said and len(said) < 1000
-            assert is_one, f"damage {number} is told as {said!r}"
-        except Exception as error:
-            raise AssertionError(f"damage {number} ends in {type(error).__name__}") from error
-        else:
-            with suppress(ValueError):  # weights that are numbers still may be too large to compute with
-                model.generate([5, 6], 2)
+        assert_read_or_refused([load_gguf, load_packed_gguf][number % 2], path, path.name, f"damage {number}")
 
 
 @pytest.mark.parametrize("twenties", range(5))
 def test_a_hundred_damaged_files(whole, tmp_path, twenties):
-    assert_read_or_refused(whole, range(20 * twenties, 20 * twenties + 20), tmp_path / "damaged.gguf")
+    try_each(whole, range(20 * twenties, 20 * twenties + 20), tmp_path / "damaged.gguf")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hundreds", range(1, 31))
 def test_three_thousand_damaged_files(whole, tmp_path, hundreds):
-    assert_read_or_refused(whole, range(100 * hundreds, 100 * hundreds + 100), tmp_path / "damaged.gguf")
+    try_each(whole, range(100 * hundreds, 100 * hundreds + 100), tmp_path / "damaged.gguf")
 
 
 def test_a_hundred_damages_are_of_all_kinds(whole):

@@ -8,7 +8,7 @@ point. What a request must get is what `NanoLM.generate` writes for it alone, in
 import random
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from tiny_models import tiny_latent_model, tiny_model
@@ -43,9 +43,8 @@ def model(kind: str) -> Any:
         "8 bits": lambda: quantize_model(tiny_model(), 8),
         "4 bits": lambda: quantize_model(tiny_model(), 4, group_size=2),
         "poisoned": _poisoned,
+        **{name: partial(tiny_model, n_layers=4, windows=windows) for name, windows in WINDOWS.items()},
     }
-    if kind in WINDOWS:
-        return tiny_model(n_layers=4, windows=WINDOWS[kind])
     return makers[kind]()
 
 
@@ -249,7 +248,7 @@ class Load:
             self.asked[self.engine.fork(request.id, twin.seed, _stop(twin, len(request.new_tokens)))] = twin
 
     def generate(self) -> None:
-        asked = self.new()
+        asked = Load.new(self)  # and nothing that more kinds of loads ask for: `generate` takes none of it
         asked.stop = frozenset()
         before = self.n_failed
         try:

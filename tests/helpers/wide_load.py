@@ -98,12 +98,6 @@ class WideLoad(Load):
         written = len(changes["prompt"]) - len(asked.prompt)
         return super().twin(asked, **changes, length=asked.length - written, is_scored=False)
 
-    def generate(self) -> None:
-        """Without a grammar: `generate` takes none."""
-        new, self.new = self.new, super().new
-        super().generate()
-        self.new = new
-
     def take(self, output: Output, asked: Any) -> None:
         """As Load.take; a scored prompt's numbers come with the first output, and are those of one plain pass."""
         is_first = not self.texts[output.id]  # nothing has come of it yet
